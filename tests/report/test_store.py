@@ -12,8 +12,9 @@ from unmask.core.estimates import proportion
 from unmask.core.files import finite, origin
 from unmask.experiments.cell import SCHEMA, Cell, find
 from unmask.experiments.store import Done, Failed, Planned, Run, writing
-from unmask.report.metrics import FIELDS, METRICS
+from unmask.report.metrics import METRICS
 from unmask.report.results import WHO, Results, points, read
+from unmask.report.select import FIELDS
 from unmask.report.verdict import Shown, differs, grid
 from unmask.tasks.sample import lines
 

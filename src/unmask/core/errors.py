@@ -46,7 +46,7 @@ def together(parts: Iterable[str]) -> str:
 class UnmaskError(Exception):
     """A mistake in the input. The command line prints its message as one line and exits with code 2.
 
-    parts: the problem, the expected value, the advice. A part that begins with a capital is a sentence of its own.
+    parts: the problem, the expected value, the advice. A part that begins with a capital begins a sentence.
     """
 
     def __init__(self, *parts: str) -> None:

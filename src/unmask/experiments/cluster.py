@@ -164,8 +164,10 @@ def _connected(ray: Any, how: Measuring) -> Iterator[None]:
         ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = cut(str(error))
-        advice = "Start one with `ray start --head`, or leave --address out"
-        raise UnmaskError(f"no cluster of Ray at {address}: {reason}. Expected a running one. {advice}") from error
+        raise UnmaskError(
+            f"no cluster of Ray at {address}: {reason}. Expected a running one",
+            "Start one with `ray start --head`, or leave --address out",
+        ) from error
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)  # Ray has taken it; it stops a sweep

@@ -301,8 +301,11 @@ def writing(directory: str | Path) -> Iterator[Writer]:
             help = "wait for it, or stop it there with Ctrl-C"
             raise UnmaskError(f"{cut(str(directory))} is in use by {_holder(lock)}; {help}") from None
         except OSError as error:  # a file system without locks, where two processes could write one store
-            problem = f"cannot lock the store {cut(str(directory))}: {error.strerror}"
-            raise UnmaskError(f"{problem}; expected a file system with locks. Choose another directory.") from error
+            raise UnmaskError(
+                f"cannot lock the store {cut(str(directory))}: {error.strerror}",
+                "expected a file system with locks",
+                "Choose another directory.",
+            ) from error
 
         with opened(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
             try:

@@ -53,16 +53,19 @@ def of_command(model: str, how: Loading, causal_model: str | None = None, batch:
 
         for name, value in (arguments.changed(how) | {"causal_model": causal_model, "batch": batch}).items():
             if value is not None:
-                problem = f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model"
-                raise UnmaskError(f"{problem}. Write it as an option of its name: module:Name({name}=..)")
+                raise UnmaskError(
+                    f"--{name.replace('_', '-')} is for checkpoints, and {cut(model)} is your own model",
+                    f"Write it as an option of its name: module:Name({name}=..)",
+                )
         return as_denoiser(named(model))
     if is_open(model):
         from unmask.models.open import load_model
 
         return load_model(model, **asdict(how), batch=batch, causal_model=causal_model)
     if replace(how, device="auto") != Loading():
-        problem = "--card and --dtype are for open models only"
-        raise UnmaskError(f"{problem}; this is a network of `unmask train`. Leave them out")
+        raise UnmaskError(
+            "--card and --dtype are for open models only; this is a network of `unmask train`", "Leave them out"
+        )
     from unmask.models.trained import read_network
 
     return read_network(model, causal_model, how.device, batch)

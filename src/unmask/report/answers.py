@@ -37,7 +37,7 @@ def counted(group: Group) -> str:
 
 
 def chosen(samples: Sequence[Sample]) -> list[Sample]:
-    """The first incorrect answers, and correct ones in the places that they leave."""
+    """The first incorrect answers, and correct ones if there are fewer."""
     return sorted(samples, key=lambda sample: bool(sample.right))[:SHOWN]
 
 

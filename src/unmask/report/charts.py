@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
 from unmask.experiments.tables import csv_of
-from unmask.report.metrics import Fields
 from unmask.report.results import AR, IDEAL, Point
-from unmask.report.select import column
+from unmask.report.select import Fields, column
 from unmask.report.verdict import Shown, pace, usable
 
 with needed("pages", "a figure"):

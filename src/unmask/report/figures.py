@@ -44,9 +44,9 @@ from unmask.report.charts import (
     word,
 )
 from unmask.report.infilling import MEASURES, infilled
-from unmask.report.metrics import FIELDS, METRICS, RIVALS, Fields, Metric, matching
+from unmask.report.metrics import METRICS, Metric
 from unmask.report.results import AR, JOINT, Point
-from unmask.report.select import column, different, where
+from unmask.report.select import FIELDS, RIVALS, Fields, column, different, matching, where
 from unmask.report.spending import COSTS, spent
 from unmask.report.verdict import Shown, keys_of, usable
 from unmask.tasks.exact import is_ideal

@@ -84,7 +84,7 @@ def by_sequence(gap: Gap) -> Drawn | None:
     words = f"Half of the possible sequences lose at most {half:.3g} nats, and one in twenty more than {most:.3g}."
     if greedy:
         title, unit = "Flips in each sequence", "flips"
-        under = "a flip: a token that is no longer the most likely, given others of its step"
+        under = "a flip: a token that is not the most likely any more, given others of its step"
         words = f"Half of the sequences have at most {half:.3g} flips, and one in twenty more than {most:.3g}."
     x = across(f"{unit} of a sequence", log=False)
     return Drawn(title, under, bars(rows, x, "sequences", title), rows, [Sentence(words)])

@@ -1,8 +1,5 @@
 """Metrics with their titles, directions and targets, and the words of a page in a file of views.
 
-A setting is all fields of a point besides its language and its number of steps (FIELDS). Settings that differ only in
-the sampler and its schedule (RIVALS) are compared with each other.
-
 A view begins with YAML, the fields of `View`. The text is HTML in three parts: the head, the cards, and the notes at
 the end. A card is one of the messages of the page, with numbers of the points; the page omits it if one is missing:
 
@@ -17,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
@@ -26,11 +23,8 @@ import msgspec
 
 from unmask.core.reading import from_yaml
 from unmask.report.results import Point, Results
-from unmask.report.select import column
+from unmask.report.select import column, matching
 
-FIELDS = ("model", "sampler", "schedule", "length", "batch", "setting")
-RIVALS = ("sampler", "schedule")
-Fields = Mapping[str, Any]
 QUERY = re.compile(r"\{(\w+)(?:\.(\w+))?((?: \w+=[^ }]+)*)\}")
 CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
 Card = tuple[str, str]  # a number and its meaning
@@ -64,16 +58,6 @@ ALMOST = 1e-4  # below, a number of this page is not told from 0
 LISTED = tomllib.loads(files("unmask.report").joinpath("metrics.toml").read_text("utf-8"))["metrics"]
 METRICS = {one.name: one for one in msgspec.convert(LISTED, list[Metric])}
 SER = METRICS["ser"]
-
-
-def matching(points: Iterable[Point], values: Fields, free: Sequence[str] = ()) -> list[Point]:
-    """Points with these values, or without a value; AR has no sampler to choose."""
-    left = list(points)
-    for name in ("of", *FIELDS):
-        if name not in free and (value := values.get(name)) is not None:
-            rival = name in RIVALS
-            left = [p for p in left if p[name] is None or p[name] == value or (rival and p["kind"] == "ar")]
-    return left
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from unmask.core.errors import UnmaskError, listed, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.answers import answered
-from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, Sentence, svg
-from unmask.report.metrics import RIVALS, Card
+from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
+from unmask.report.metrics import Card
 from unmask.report.player import assets, embedded, play
 from unmask.report.results import Results
+from unmask.report.select import RIVALS
 from unmask.report.verdict import Shown, usable, verdict
 
 with needed("pages", "a page"):
@@ -65,11 +66,11 @@ def page(
         parts.append(answered(shown))
 
     parts.append(notes.replace("$languages", described(results)))
-    parts.append(made(results, origin, beside))
+    parts.append(reproduction(results, origin, beside))
     return document(f"unmask: {shown.view.name}", "\n".join(filter(None, parts)), rules(shown))
 
 
-def made(results: Results, origin: Mapping[str, Any], beside: Iterable[str]) -> str:
+def reproduction(results: Results, origin: Mapping[str, Any], beside: Iterable[str]) -> str:
     """How to make the page again."""
     program, *words = origin["command"]
     program = Path(program).name.replace("__main__.py", "unmask")
@@ -195,16 +196,16 @@ def figure(name: str, one: Drawn) -> str:
     caption = ""
     if one.caption:
         caption = f'<figcaption class="note">{escape(one.caption, False)}</figcaption>'
-    return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{said(one.sentences)}
+    return f"""<figure id="figure-{name}"><h2>{escape(one.title, False)}</h2>{sentences_of(one)}
 <p class="note">{escape(one.under, False)}</p><div class="plot" id="{name}">{picture}</div>
 <script type="application/json" data-figure="{name}">{definition}</script>{caption}</figure>
 """
 
 
-def said(sentences: Iterable[Sentence]) -> str:
+def sentences_of(one: Drawn) -> str:
     """Each sentence, for its choices."""
     html = ""
-    for words, choices, metric in sentences:
+    for words, choices, metric in one.sentences:
         of_metric = ""
         if metric:
             of_metric = f' data-metric="{metric}"'

@@ -93,7 +93,7 @@ class Run:
 
     @property
     def measured(self) -> str | None:
-        """What gives the loss."""
+        """The source of the loss."""
         if self.model is not None:
             return "model"
         if self.language is not None:

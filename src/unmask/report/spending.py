@@ -31,9 +31,9 @@ from unmask.report.charts import (
     tips,
     up,
 )
-from unmask.report.metrics import FIELDS, METRICS, RIVALS, matching
+from unmask.report.metrics import METRICS
 from unmask.report.results import AR, Point
-from unmask.report.select import column, where
+from unmask.report.select import FIELDS, RIVALS, column, matching, where
 from unmask.report.verdict import Shown, keys_of, setting
 from unmask.tasks.evaluation.compare import LEVEL, Comparison, compare_shares
 
@@ -57,10 +57,10 @@ def spent(shown: Shown, cost: str) -> Drawn | None:
 
     sentences = []
     for k, own in enumerate(groups):
-        said = [against_ar(shown.results.items, own, cost)]
+        words = [against_ar(shown.results.items, own, cost)]
         if cost == "seconds":
-            said.append(fastest(own))
-        sentences += [Sentence(words, keys.choices(k)) for words in said if words]
+            words.append(fastest(own))
+        sentences += [Sentence(one, keys.choices(k)) for one in words if one]
 
     title = f"Accuracy against {SHORT[cost]}, by sampler"
     under = "further left is cheaper; diamond and dotted level: AR; bars: 95% intervals over items"

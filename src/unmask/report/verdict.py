@@ -12,9 +12,9 @@ from typing import Any
 from unmask.core.errors import plural
 from unmask.core.estimates import Estimate
 from unmask.core.targets import MEETS, MISSES, cheapest, standing
-from unmask.report.metrics import FIELDS, METRICS, RIVALS, SER, Fields, Metric, View, matching
+from unmask.report.metrics import METRICS, SER, Metric, View
 from unmask.report.results import JOINT, Point, Results
-from unmask.report.select import column, different, having, where
+from unmask.report.select import FIELDS, RIVALS, Fields, column, different, having, matching, where
 
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language

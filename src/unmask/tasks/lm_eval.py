@@ -270,9 +270,11 @@ class UnmaskLM(LM):  # type: ignore[misc]
         rows: dict[int, tuple[Tensor, int, dict[str, Any]]] = {}
         for number, (before, after) in enumerate(pairs):
             if len(after) > self.model.length:
-                problem = f"request {number} has a target of {len(after)} tokens"
-                expected = f"expected at most {self.model.length} for {self.model.name}"
-                raise UnmaskError(f"{problem}; {expected}. Leave it out")
+                raise UnmaskError(
+                    f"request {number} has a target of {len(after)} tokens",
+                    f"expected at most {self.model.length} for {self.model.name}",
+                    "Leave it out",
+                )
             if after:
                 lost = max(len(before) + len(after) - self.model.length, 0)
                 about: dict[str, Any] = {

@@ -101,8 +101,10 @@ def read(place: str | Path) -> list[Outcome]:
     if is_log(path):
         return _logged(path)
     if not path.is_file():
-        problem = f"there are no results in {cut(str(path))}"
-        raise UnmaskError(f"{problem}; expected logs of lm-eval, a file of items, or records of `unmask eval`")
+        raise UnmaskError(
+            f"there are no results in {cut(str(path))}",
+            "expected logs of lm-eval, a file of items, or records of `unmask eval`",
+        )
     return [line for _, line in read_lines(path, Outcome)]
 
 
@@ -138,8 +140,11 @@ def _logged(path: Path) -> list[Outcome]:
                 outcomes.append(Outcome(right=float(score), **about, **costs.get((task, doc), {})))
 
     if not outcomes:
-        problem = f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})"
-        raise UnmaskError(f"{problem}; expected metrics from 0 to 1. Run lm-eval with --log_samples --output_path DIR")
+        raise UnmaskError(
+            f"{cut(str(path))} has no score of single items ({listed(left_out) or 'no samples'})",
+            "expected metrics from 0 to 1",
+            "Run lm-eval with --log_samples --output_path DIR",
+        )
     if left_out:
         progress.tell(f"{cut(str(path))}: no score of single items in {listed(dict.fromkeys(left_out))}; left out")
     return outcomes
@@ -154,8 +159,11 @@ def _scores(file: Path) -> dict[str, dict[str, tuple[int, Any]]]:
         for metric in dict.fromkeys(line.metrics):
             items = by_metric[named(metric, line.filter)]
             if item in items:
-                problem = f"{file}, line {number} has document {line.doc_id} of {metric} again"
-                raise UnmaskError(f"{problem}; expected each document once. Keep the lines of one run.")
+                raise UnmaskError(
+                    f"{file}, line {number} has document {line.doc_id} of {metric} again",
+                    "expected each document once",
+                    "Keep the lines of one run.",
+                )
             items[item] = line.doc_id, content.get(metric)
     return by_metric
 
@@ -226,8 +234,11 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
     """Compare the common items of each task and metric that both have; each side has one model."""
     for side in (first, second):
         if len(models := dict.fromkeys(entries.column(side, "model"))) > 1:
-            problem = f"{len(models)} models are to be compared as one: {listed(models)}"
-            raise UnmaskError(f"{problem}; expected one on each side. Pass the directory of a model.")
+            raise UnmaskError(
+                f"{len(models)} models are to be compared as one: {listed(models)}",
+                "expected one on each side",
+                "Pass the directory of a model.",
+            )
 
     ones = entries.grouped(first, attrgetter("task"))
     others = entries.grouped(second, attrgetter("task"))
@@ -237,8 +248,9 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
             compared[task] = compare_shares(common)
 
     if not compared:
-        tasks = f"{listed(ones)} and {listed(others)}"
-        raise UnmaskError(f"they have no items in common; expected the same tasks, and they are {tasks}")
+        raise UnmaskError(
+            "they have no items in common", f"expected the same tasks, and they are {listed(ones)} and {listed(others)}"
+        )
     return compared
 
 

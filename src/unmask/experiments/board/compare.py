@@ -160,8 +160,10 @@ def _side(mean: Estimate | Budget) -> int:
 def check_overlap(one: Costed, other: Costed) -> None:
     first, last = one.model_calls, other.model_calls
     if max(first[0], last[0]) > EQUAL * min(first[-1], last[-1]):
-        costs = f"{span(one)} and {span(other)}"
-        raise UnmaskError(f"the samplers take {costs} model calls. Two curves need costs in common. Compare others")
+        raise UnmaskError(
+            f"the samplers take {span(one)} and {span(other)} model calls. Two curves need costs in common",
+            "Compare others",
+        )
 
 
 def span(curve: Costed) -> str:

@@ -91,8 +91,10 @@ class Teaching:
         self.recipe(student, noise)
         student.q.check_length(student.shape(self.kind, noise).length)
         if student.q.end is not None:
-            expected = "Expected one length for networks. Name another language"
-            raise UnmaskError(f"the sequences of {student.language} vary in length. {expected}")
+            raise UnmaskError(
+                f"the sequences of {student.language} vary in length. Expected one length for networks",
+                "Name another language",
+            )
 
     def records(self, student: Student, place: Path, noise: Noise) -> list[Record]:
         shape = student.shape(self.kind, noise)
@@ -166,8 +168,9 @@ def trained_trunk(directory: Path, device: str) -> Trunk:
     try:
         return load(directory, device)
     except UnmaskError as error:
-        advice = "Put its directory back, or train it again in another store"
-        raise UnmaskError(f"a trained network cannot be read: {error}. {advice}") from error
+        raise UnmaskError(
+            f"a trained network cannot be read: {error}", "Put its directory back, or train it again in another store"
+        ) from error
 
 
 def _check_learned(student: Student, sampling: Sampling, amount: Amount, calls: Calls = "one") -> None:

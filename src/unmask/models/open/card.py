@@ -131,11 +131,16 @@ def recognised(config: Mapping[str, Any], directory: Path) -> Card | None:
     """The card that fits a directory, by its config.json and, if several fit, by its name; None if none does."""
     kind = config.get("model_type")
     if kind == UNIFORM:
-        problem = f"{directory} contains a model with uniform noise ({shown(kind)}); expected a model with a mask token"
-        raise UnmaskError(f"{problem}. docs/uniform.md has networks of that noise")
+        raise UnmaskError(
+            f"{directory} contains a model with uniform noise ({shown(kind)})",
+            "expected a model with a mask token. docs/uniform.md has networks of that noise",
+        )
     if kind == MODEL_TYPE:
-        remedy = f"Use `unmask generate --model {directory}` or `unmask model learning`"
-        raise UnmaskError(f"{directory} is a network of `unmask train`; expected an open model. {remedy}")
+        raise UnmaskError(
+            f"{directory} is a network of `unmask train`",
+            "expected an open model",
+            f"Use `unmask generate --model {directory}` or `unmask model learning`",
+        )
 
     fitting = [card for card in CARDS.values() if FAMILIES[card.family].accepts(config)]
     label = directory.resolve().name.lower()

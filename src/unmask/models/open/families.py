@@ -140,8 +140,11 @@ def read_smdm(directory: Path, card: Card, config: Config, dtype: torch.dtype | 
     sizes = {llama: fit(config.get(name, usual), Count, f"{where}: {name}") for name, (llama, usual) in SMDM.items()}
     heads, groups = sizes["num_attention_heads"], sizes["num_key_value_heads"]
     if sizes["hidden_size"] % heads or heads % groups:
-        problem = f"{heads} heads of {sizes['hidden_size']} numbers, and {groups} of keys and values"
-        raise UnmaskError(f"{where} has {problem}; expected that they divide each other. Check its sizes.")
+        raise UnmaskError(
+            f"{where} has {heads} heads of {sizes['hidden_size']} numbers, and {groups} of keys and values",
+            "expected that they divide each other",
+            "Check its sizes.",
+        )
 
     symbols = fit(config.get("vocab_size"), Count, f"{where}: vocab_size")
     transformers = library()

@@ -61,8 +61,9 @@ def load_model(
 
     if named is not None or FAMILIES[fitting.family].types:  # a card made from the files fits them
         for problem in token_problems(fitting, config, tokenizer):
-            remedy = "Use another card, or your own (--card FILE.json)"
-            raise UnmaskError(f"{directory} does not fit its card ({problem}). {remedy}")
+            raise UnmaskError(
+                f"{directory} does not fit its card ({problem})", "Use another card, or your own (--card FILE.json)"
+            )
 
     model.found = probe(model)
     if fitting.family == "masked":
@@ -73,8 +74,10 @@ def load_model(
 def _named_open(source: str) -> OpenModel:
     model = own.named(source)
     if not isinstance(model, OpenModel):
-        problem = f"{source} is a denoiser without a tokenizer, and this needs text"
-        raise UnmaskError(f"{problem}; expected a function that returns unmask.models.masked(.., tokenizer=DIR)")
+        raise UnmaskError(
+            f"{source} is a denoiser without a tokenizer, and this needs text",
+            "expected a function that returns unmask.models.masked(.., tokenizer=DIR)",
+        )
     return model
 
 
@@ -134,8 +137,10 @@ def _fetched(repository: str, revision: str | None) -> Path:
             snapshot_download(repository, revision=revision, allow_patterns=[OLD])
         return place
     except LocalEntryNotFoundError as error:
-        problem = "is neither a directory nor in the cache of the hub, and the hub cannot be reached"
-        raise UnmaskError(f"{repository} {problem}. You can {by_hand}") from error
+        raise UnmaskError(
+            f"{repository} is neither a directory nor in the cache of the hub, and the hub cannot be reached",
+            f"You can {by_hand}",
+        ) from error
     except (HfHubHTTPError, OSError) as error:
         why = (str(error).strip() or repr(error)).splitlines()[0]
         raise UnmaskError(f"cannot download {repository}: {why}. You can {by_hand}") from error

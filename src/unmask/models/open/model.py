@@ -56,12 +56,16 @@ class OpenModel(Denoiser):
         self.batch, self.reader = batch, causal
 
         if body.block is not None and card.block != body.block < body.context:
-            problem = f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}"
-            raise UnmaskError(f"{problem}. Use the card of that block length, or your own (--card FILE.json)")
+            raise UnmaskError(
+                f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}",
+                "Use the card of that block length, or your own (--card FILE.json)",
+            )
 
         if causal is not None and causal.vocabulary != body.vocabulary:
-            sizes = f"{body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}"
-            raise UnmaskError(f"{card.name} has {sizes}; expected the same tokenizer for both models")
+            raise UnmaskError(
+                f"{card.name} has {body.vocabulary} tokens, {causal.card.name} {causal.vocabulary}",
+                "expected the same tokenizer for both models",
+            )
 
         self.vocabulary = body.vocabulary
         self.length = min(card.context, body.context)
@@ -105,8 +109,11 @@ class OpenModel(Denoiser):
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         self._check_length(tokens.shape[1])
         if self.card.causal:
-            problem = f"{self.name} is an AR model, which writes one token per step and loses nothing by it"
-            raise UnmaskError(f"{problem}; expected a masked model. Generate with --sampler autoregressive")
+            raise UnmaskError(
+                f"{self.name} is an AR model, which writes one token per step and loses nothing by it",
+                "expected a masked model",
+                "Generate with --sampler autoregressive",
+            )
         return OpenEngine(self, tokens, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
@@ -114,8 +121,10 @@ class OpenModel(Denoiser):
         if self.card.causal:
             return OpenReader(self, rows, length, valid)
         if self.reader is None:
-            remedy = "Pass one with the same tokenizer: --causal-model"
-            raise UnmaskError(f"autoregression and speculation with {self.name} need an AR model. {remedy}")
+            raise UnmaskError(
+                f"autoregression and speculation with {self.name} need an AR model",
+                "Pass one with the same tokenizer: --causal-model",
+            )
         return self.reader.causal(rows, length, valid)
 
     def rows_at_once(self, length: int) -> int | None:

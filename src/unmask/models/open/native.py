@@ -231,8 +231,11 @@ def card_of(config: Mapping[str, Any], directory: Path) -> Card:
         return Card(**about, tokens=_ends(config, directory), prediction="shifted", block=1, context=context_of(config))
 
     if not published.has_tokenizer(directory) or (tokenizer := published.read(directory)).mask is None:
-        problem = f"{directory} is a masked language model, and no tokenizer in it has a mask token"
-        raise UnmaskError(f"{problem}; expected one. Add mask_token to tokenizer_config.json, or pass a card. {OWN}")
+        raise UnmaskError(
+            f"{directory} is a masked language model, and no tokenizer in it has a mask token",
+            "expected one",
+            f"Add mask_token to tokenizer_config.json, or pass a card. {OWN}",
+        )
 
     frame = tokenizer.frame
     rows = max(int(config.get("vocab_size") or 0), tokenizer.vocabulary)

@@ -71,8 +71,10 @@ def read_prompts(path: str | Path) -> list[Query]:
 def speaker(model: OpenModel) -> Published:
     """The model's tokenizer; an error if it has none."""
     if not isinstance(model.tokenizer, Published):
-        remedy = "Put tokenizer.json next to the weights (your own model: masked(.., tokenizer=DIR)), or use --given"
-        raise UnmaskError(f"{model.name} has no tokenizer. {remedy}")
+        raise UnmaskError(
+            f"{model.name} has no tokenizer",
+            "Put tokenizer.json next to the weights (your own model: masked(.., tokenizer=DIR)), or use --given",
+        )
     return model.tokenizer
 
 
@@ -110,8 +112,10 @@ def rows_of(
             raise TooLong(f"{problem}; expected at most {model.length} for {model.name}. Reduce --length")
 
         if max(row, default=0) > model.vocabulary:
-            problem = f"prompt {number} ({one.label}) contains token {max(row)}"
-            raise UnmaskError(f"{problem}; expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}")
+            raise UnmaskError(
+                f"prompt {number} ({one.label}) contains token {max(row)}",
+                f"expected 0 to {model.vocabulary - 1}, the vocabulary of {model.name}",
+            )
 
         rows.append(torch.tensor(row))
     return rows
@@ -183,8 +187,10 @@ def begun(model: OpenModel, queries: Sequence[Query], how: Prompting, amount: Am
     if rows is not None and many == 1 == each:
         each = arguments.whole("--rows", rows)
     elif rows is not None and rows != many * each:
-        expected = f"{many} prompts with {each} rows each make {many * each}"
-        raise UnmaskError(f"--rows is {rows}; {expected}. Leave --rows out, and set --rows-per-prompt")
+        raise UnmaskError(
+            f"--rows is {rows}; {many} prompts with {each} rows each make {many * each}",
+            "Leave --rows out, and set --rows-per-prompt",
+        )
 
     if length is None:
         longest = max(map(len, rows_of(model, queries, 0, how.chat, how.system)))

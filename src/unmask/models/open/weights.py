@@ -74,8 +74,10 @@ def _paths(directory: Path) -> list[Path]:
 
     others = sorted(path.name for path in directory.glob("*") if path.name.endswith(PICKLES))
     if others:
-        problem = f"{directory} contains only {some(others)}; pickles can run any code and are not loaded"
-        raise UnmaskError(f"{problem}. Convert them to safetensors, or use a revision with safetensors")
+        raise UnmaskError(
+            f"{directory} contains only {some(others)}; pickles can run any code and are not loaded",
+            "Convert them to safetensors, or use a revision with safetensors",
+        )
     raise UnmaskError(f"{directory} contains no weights; expected {WHOLE} or {INDEX}. Download them, too")
 
 

@@ -52,8 +52,10 @@ class Corpus:
 
     def __post_init__(self) -> None:
         if len(set(self.documents)) < 2:
-            what = "it has one document, and one must be held out. Separate documents by blank lines"
-            raise UnmaskError(f"cannot train on {cut(self.source)}: {what}")
+            raise UnmaskError(
+                f"cannot train on {cut(self.source)}: it has one document, and one must be held out",
+                "Separate documents by blank lines",
+            )
 
     @cached_property
     def _digests(self) -> list[bytes]:

@@ -126,8 +126,10 @@ class Published(Tokenizer):
         beyond = sorted((number, text) for text, number in self._numbers.items() if number >= rows and number != mask)
         if beyond:
             number, text = beyond[0]
-            what = f"has a symbol {number}, {shown(text)}, but the model's head has only {rows} rows"
-            raise UnmaskError(f"{cut(self._where)} {what}. Use the tokenizer of this model")
+            raise UnmaskError(
+                f"{cut(self._where)} has a symbol {number}, {shown(text)}, but the model's head has only {rows} rows",
+                "Use the tokenizer of this model",
+            )
 
     def _encode(self, text: str) -> Ints:
         return self._numbered(self.coder, text)
@@ -140,8 +142,10 @@ class Published(Tokenizer):
         numbers = coder.encode(text, add_special_tokens=False).ids
         if special := self._guarded.intersection(numbers):
             symbol = next(name for name, number in self.controls.items() if number in special)
-            what = f"which {cut(self.name)} reads as a special symbol. Remove it from the text"
-            raise UnmaskError(f"the text {shown(text)} contains {shown(symbol)}, {what}")
+            raise UnmaskError(
+                f"the text {shown(text)} contains {shown(symbol)}, which {cut(self.name)} reads as a special symbol",
+                "Remove it from the text",
+            )
         return np.array(numbers, dtype=np.int32)
 
     @cached_property
@@ -265,8 +269,10 @@ def _of_letters(tokenizer: Any, name: str) -> Any:
 
     text = "".join(symbol for symbol in symbols if len(symbol) == 1)
     if not text or coder.encode(text).ids != tokenizer(text)["input_ids"]:
-        problem = f"{cut(name)}: its tokenizer, {type(tokenizer).__name__}, is written in Python"
-        raise UnmaskError(f"{problem}; expected one of the package tokenizers, with {FILE}, or one of letters")
+        raise UnmaskError(
+            f"{cut(name)}: its tokenizer, {type(tokenizer).__name__}, is written in Python",
+            f"expected one of the package tokenizers, with {FILE}, or one of letters",
+        )
     return coder
 
 
@@ -292,8 +298,9 @@ def _of_transformers(directory: Path, lowers: bool | None) -> Any:
 
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         files = " and ".join(sorted({FILE, *tokenizer.vocab_files_names.values()} - {FILE}))
-        problem = f"{where} has no words for its tokenizer; expected {FILE}, or {files}"
-        raise UnmaskError(f"{problem}. {remedy[0].upper()}{remedy[1:]}")
+        raise UnmaskError(
+            f"{where} has no words for its tokenizer", f"expected {FILE}, or {files}. {remedy[0].upper()}{remedy[1:]}"
+        )
     return tokenizer
 
 

@@ -133,8 +133,9 @@ def load(
     symbols = torch.linspace(0, shape.vocabulary, min(shape.vocabulary + 1, TRIED)).round().long().unsqueeze(1)
     time = torch.ones(len(symbols), dtype=trunk.dtype)
     if not bool(trunk(symbols, time=time).isfinite().all()):  # each symbol by itself
-        problem = "has weights that are too large: the logits are not finite"
-        raise UnmaskError(f"{directory / WEIGHTS} {problem}. Train again")
+        raise UnmaskError(
+            f"{directory / WEIGHTS} has weights that are too large: the logits are not finite", "Train again"
+        )
     return trunk.to(place)
 
 
@@ -142,12 +143,15 @@ def read_shape(directory: str | Path) -> Shape:
     path = Path(directory) / CONFIG
     if not os.path.exists(path):
         problem = f"no {CONFIG} in it" if os.path.isdir(path.parent) else "it does not exist"
-        way = "Pass a directory of `unmask train --out`, or any other model as module:Name (docs/contracts.md)"
-        raise UnmaskError(f"{directory} holds no network ({problem}). {way}")
+        raise UnmaskError(
+            f"{directory} holds no network ({problem})",
+            "Pass a directory of `unmask train --out`, or any other model as module:Name (docs/contracts.md)",
+        )
     content = read_json(path, dict[str, Any], SMALL)
     if (kind := content.pop("model_type", None)) != MODEL_TYPE:
-        problem = f"{path}: the type of the model is {shown(kind)}"
-        raise UnmaskError(f"{problem}; expected {MODEL_TYPE!r}, a network of unmask")
+        raise UnmaskError(
+            f"{path}: the type of the model is {shown(kind)}", f"expected {MODEL_TYPE!r}, a network of unmask"
+        )
     with _named(path):
         return Shape.from_dict(content)
 
@@ -161,8 +165,10 @@ def read_language(directory: str | Path) -> tuple[Language, str]:
     if about.language is None and about.text is None:
         raise UnmaskError(f"{path}: origin.configuration has no 'language'")
     if about.language is None:
-        problem = f"{directory} was trained on a text ({about.label}), so exact error rates are not defined"
-        raise UnmaskError(f"{problem}. Use `unmask model judge`")
+        raise UnmaskError(
+            f"{directory} was trained on a text ({about.label}), so exact error rates are not defined",
+            "Use `unmask model judge`",
+        )
     with _named(path):
         return from_dict(about.language), about.label
 
@@ -173,19 +179,25 @@ def read_tokenizer(directory: str | Path) -> Tokenizer | None:
     if tokenizer is not None:
         symbols = read_shape(directory).vocabulary
         if tokenizer.vocabulary != symbols:
-            sizes = f"{directory}/{TOKENIZER} has {tokenizer.vocabulary} symbols, the network {symbols}"
-            raise UnmaskError(f"{sizes}. Restore the tokenizer of the training")
+            raise UnmaskError(
+                f"{directory}/{TOKENIZER} has {tokenizer.vocabulary} symbols, the network {symbols}",
+                "Restore the tokenizer of the training",
+            )
     return tokenizer
 
 
 def check_fits(shape: Shape, where: str | Path, vocabulary: int | None = None, length: int | None = None) -> None:
     """Raise an error if a network of this shape has another vocabulary or is too short."""
     if vocabulary is not None and vocabulary != shape.vocabulary:
-        remedy = "Use the language of its training, or train another network"
-        raise UnmaskError(f"{where} is a network for {shape.vocabulary} symbols, not for {vocabulary}. {remedy}")
+        raise UnmaskError(
+            f"{where} is a network for {shape.vocabulary} symbols, not for {vocabulary}",
+            "Use the language of its training, or train another network",
+        )
     if length is not None and length > shape.length:
-        remedy = f"Use a length up to {shape.length}, or train one with --length {length}"
-        raise UnmaskError(f"{where} is a network for at most {shape.length} tokens, not for {length}. {remedy}")
+        raise UnmaskError(
+            f"{where} is a network for at most {shape.length} tokens, not for {length}",
+            f"Use a length up to {shape.length}, or train one with --length {length}",
+        )
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -294,8 +306,10 @@ def _source(state: Facts, directory: Path) -> Language | Text:
         raise UnmaskError(f"{directory} does not hold the tokenizer of this training. Restore {TOKENIZER}")
     corpus = read_text(state.text.source)
     if corpus.digest != state.text.digest:
-        remedy = "Restore the text, or start another training"
-        raise UnmaskError(f"the text {state.text.source} has changed since the start of this training. {remedy}")
+        raise UnmaskError(
+            f"the text {state.text.source} has changed since the start of this training",
+            "Restore the text, or start another training",
+        )
     return Text(corpus, tokenizer)
 
 
@@ -345,8 +359,9 @@ def opened(path: Path) -> Iterator[Any]:
         with safe_open(path, "pt") as file:
             yield file
     except SafetensorError as error:
-        problem = f"is not a complete safetensors file: {cut(str(error))}"
-        raise UnmaskError(f"{path} ({size} bytes) {problem}. Copy it again") from error
+        raise UnmaskError(
+            f"{path} ({size} bytes) is not a complete safetensors file: {cut(str(error))}", "Copy it again"
+        ) from error
     except OSError as error:
         raise UnmaskError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -58,8 +58,10 @@ class Network(Denoiser):
         if not shapes:
             raise UnmaskError("Network() has no model; expected Network(mdm), Network(ar=ar) or Network(mdm, ar)")
         if len(set(entries.column(shapes, "vocabulary"))) > 1:
-            sizes = f"{shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}"
-            raise UnmaskError(f"the MDM has {sizes}; expected a pair trained on the same language")
+            raise UnmaskError(
+                f"the MDM has {shapes[0].vocabulary} symbols, the AR model {shapes[1].vocabulary}",
+                "expected a pair trained on the same language",
+            )
 
         self.vocabulary = shapes[0].vocabulary
         self.concurrent = set(entries.column(self._trunks, "device.type")) == {"cpu"}
@@ -84,16 +86,21 @@ class Network(Denoiser):
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         if self.ar is None:
-            problem = "this network has no AR model, which autoregression and speculation need"
-            raise UnmaskError(f"{problem}. Pass --causal-model, or Network(mdm, ar)")
+            raise UnmaskError(
+                "this network has no AR model, which autoregression and speculation need",
+                "Pass --causal-model, or Network(mdm, ar)",
+            )
         _check_length(self.ar.trunk.shape, length)
         return NetworkCausal(self.ar, rows, length)
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
         evaluator = self._masked(tokens.shape[1])
         if self.removes == "uniform" and bool((tokens == self.vocabulary).any()):
-            problem = f"{self.name} removes uniform noise, and some tokens are masks"
-            raise UnmaskError(f"{problem}; expected tokens 0 to {self.vocabulary - 1}. Replace them by random tokens")
+            raise UnmaskError(
+                f"{self.name} removes uniform noise, and some tokens are masks",
+                f"expected tokens 0 to {self.vocabulary - 1}",
+                "Replace them by random tokens",
+            )
         columns = None if positions is None else positions.expand(len(tokens), -1)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
         predicted = probabilities(logits).to(tokens.device)
@@ -116,8 +123,10 @@ class Network(Denoiser):
 
     def _masked(self, length: int) -> Evaluator:
         if self.mdm is None:
-            problem = "this network is an AR model only, which cannot fill masks"
-            raise UnmaskError(f"{problem}. Use the sampler autoregressive, or pass an MDM as --model")
+            raise UnmaskError(
+                "this network is an AR model only, which cannot fill masks",
+                "Use the sampler autoregressive, or pass an MDM as --model",
+            )
         _check_length(self.mdm.trunk.shape, length)
         return self.mdm
 

@@ -57,8 +57,10 @@ class Shape:
             arguments.whole(name, getattr(self, name), 1, most)
         arguments.whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
         if self.hidden % (2 * self.heads):
-            sizes = f"hidden is {self.hidden} with {self.heads} heads"
-            raise UnmaskError(f"{sizes}; expected a multiple of 2 x heads, since each head needs an even width")
+            raise UnmaskError(
+                f"hidden is {self.hidden} with {self.heads} heads",
+                "expected a multiple of 2 x heads, since each head needs an even width",
+            )
         arguments.word("noise", self.noise, get_args(Noise))
         if self.kind == "ar" and self.noise != "mask":
             raise UnmaskError(f"noise is {self.noise!r}; an AR model removes no noise. Leave noise out")

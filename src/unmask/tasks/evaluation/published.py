@@ -150,9 +150,10 @@ def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence
     except (UnmaskError, OSError, MemoryError):
         raise
     except Exception as error:  # any error of the harness or its tasks
-        problem = f"lm-eval failed on {task} with {type(error).__name__}: {error}"
-        advice = f"Expected a task that it runs. Try `unmask eval lm-eval --tasks {task}`"
-        raise UnmaskError(f"{problem}. {advice}") from error
+        raise UnmaskError(
+            f"lm-eval failed on {task} with {type(error).__name__}: {error}. Expected a task that it runs",
+            f"Try `unmask eval lm-eval --tasks {task}`",
+        ) from error
     samples: Mapping[str, Sequence[Mapping[str, Any]]] = results["samples"]
     return samples
 

@@ -73,8 +73,10 @@ def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
     """Refuse records of other items."""
     for sample in records:
         if (other := sample.about["data"]) != of:
-            what = f"{other} and not {of}: another file under the same name"
-            raise UnmaskError(f"{cut(where)} has records of items {what}; take another directory (--out)")
+            raise UnmaskError(
+                f"{cut(where)} has records of items {other} and not {of}: another file under the same name",
+                "take another directory (--out)",
+            )
 
 
 def settings_of(about: dict[str, Any]) -> dict[str, Any]:
