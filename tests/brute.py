@@ -12,6 +12,7 @@ from scipy.stats import chi2
 from unmask.languages import HMM, Brackets, Interval, Language, ModularSum, NGram, random_hmm, random_ngram
 from unmask.languages.grammars import Grammar
 
+ALARM = 1e-6  # the false-alarm rate of a test by p_value, whose seed is fixed
 SHARP = {"temperature": 2.0, "threshold": 0.15}  # about half of the entries are zero
 
 
