@@ -15,7 +15,6 @@ from zlib import crc32
 import pytest
 from hypothesis import settings
 
-from tests import shapes
 from tests.needs import ROOT, missing, require
 
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -45,6 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    from tests import shapes  # it imports torch, which reads the number of threads once
+
     shapes.hold()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skipped(config))

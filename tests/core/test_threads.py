@@ -27,6 +27,11 @@ EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 MANY = 4000  # blocks of 0.01 s: on a machine that pauses this process for seconds, half of them are not done yet
 
 
+def test_torch_has_one_thread_in_tests():
+    """tests/conftest.py says so before anybody imports it; with two, a busy machine takes ten times as long."""
+    assert torch.get_num_threads() == 1
+
+
 @pytest.fixture
 def four(monkeypatch):
     monkeypatch.setenv("UNMASK_THREADS", "4")
