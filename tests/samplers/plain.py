@@ -395,6 +395,7 @@ def remdm_rates(strategy, k, delta, o):
 
 
 def remdm(row, strategy="cap", **o):
+    o = {"eta": 0.04} | o
     psi = [0.0] * LENGTH
     for k in range(row.steps):
         p = [nucleus(q, o.get("nucleus", 1)) for q in row.said()]

@@ -72,8 +72,7 @@ def length(n, length):
 CHECKED_ELSEWHERE = {  # names without a law and a plain version, and where they are tested
     "uniform-ancestral": "test_uniform.py, by products of matrices",
     "renoise": "test_uniform.py: its law is not known",
-    "dream": "test_repair.py, by its published loop",
-    "llada": "test_repair.py, by its published loop",
+    "dream": "test_published.py, by its published loop",
 }
 
 SWITCH = "remdm(strategy='switch', eta=0.4, t_switch=0.6)"
@@ -91,7 +90,7 @@ TABLE = [
     Row("blocks(block_length=4)", calls=steps),
     Row("blocks(block_length=2)", order=laws.halves, on=ALL, steps=(2, 3, 4)),
     Row("as-published-mdlm", laws.ANCESTRAL, ("2-gram", "leak"), (1, 3), alone="as-published-mdlm(batch=1)"),
-    Row("as-published-mdlm(batch=20)", calls=lambda n, length: n + 1),
+    Row("as-published-mdlm(batch=20)", calls=lambda n, length: n + 1, alone="as-published-mdlm(batch=1)"),
     # one token at a time, whatever the drafts are
     Row("autoregressive", order=laws.causal, on=ALL, steps=FREE, calls=length),
     Row("speculative", laws.planned(laws.causal), ALL, FREE),
@@ -167,6 +166,7 @@ TABLE = [
     Row("wino(threshold=0.3)", loop=plain.wino, looks=True),
     Row("wino(threshold=0.05, back=1.0, ties='position')", loop=plain.wino),
     Row("wino(threshold=0.2, capped=False, temperature=0.7)", loop=plain.wino),
+    Row("wino(threshold=0.15)", loop=plain.wino),
     Row("wino(threshold=0.5)", strict=True),
     Row("gibbs", laws.gibbs(laws.ANCESTRAL, 1), steps=(2,)),
     Row("gibbs(sweeps=2)", laws.gibbs(laws.ANCESTRAL, 2), ("2-gram", "interval"), (2,)),
@@ -177,4 +177,5 @@ TABLE = [
     Row("uniform-ancestral"),
     Row("renoise"),
 ]
+ROWS = {row.sampler: row for row in TABLE}
 FIRST = [*{row.name: row for row in reversed(TABLE)}.values()][::-1]

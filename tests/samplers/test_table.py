@@ -15,7 +15,7 @@ from tests.doubles import LANGUAGE, Asked, Choosing, Computing, Hollow, Ordering
 from tests.samplers import laws, plain
 from tests.samplers.laws import ANCESTRAL, CASES, SHARP, follows, passes, strings
 from tests.samplers.plain import SOURCES, alike, changed, filled, matches
-from tests.samplers.table import CHECKED_ELSEWHERE, FIRST, TABLE
+from tests.samplers.table import CHECKED_ELSEWHERE, FIRST, ROWS, TABLE
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream
 from unmask.denoisers import Canvas, Ideal
@@ -33,7 +33,6 @@ from unmask.samplers.rules.speculative import Speculative
 
 V = LANGUAGE.vocabulary
 MASKED = [row for row in FIRST if SAMPLERS.make(row.sampler).removes == "mask"]
-ROWS = {row.sampler: row for row in TABLE}
 
 
 def each(rows):
@@ -95,6 +94,8 @@ def test_law_one_position_a_step_is_that_of_the_language_given_the_prompt(row):
     """q(. | given), of blank rows, a prompt, infilling and a suffix; and what was given stays.
 
     At N = 10^6 two of 4 positions share a step with probability 6e-6: far below what the test can see."""
+    sampler = SAMPLERS.make(row.sampler)
+    options = {"sampler": sampler, "steps": 10**6 if sampler.implements("order") else 4, "rows": laws.ROWS, "seed": 7}
     for name in CASES.keys() - {"leak"}:
         q, every = distribution(*CASES[name]), strings(name)
         for place in (None, 0, 1, 3) if name == "2-gram" else (None,):
@@ -103,9 +104,9 @@ def test_law_one_position_a_step_is_that_of_the_language_given_the_prompt(row):
                 given[place] = every[q.argmax()][place]
                 p = np.where(every[:, place] == given[place], q, 0)
             try:
-                made = generate(CASES[name][0], sampler=row.sampler, steps=10**6, rows=laws.ROWS, given=given, seed=7)
+                made = generate(CASES[name][0], given=given, **options)
             except UnmaskError:
-                assert "causal" in SAMPLERS.make(row.sampler).reads
+                assert "causal" in sampler.reads
                 assert place
                 continue
             assert follows(made.tokens, name, p / p.sum()), (name, place)
@@ -295,7 +296,7 @@ def test_tokens_are_those_of_the_plain_loop(row, source):
 
 
 FAULTS = [  # the plain loop with a subtle fault, which some row shows
-    ("wino(threshold=0.3)", {"back": 0.2}),
+    ("wino(threshold=0.15)", {"back": 0.2}),
     ("wino(threshold=0.3)", {"capped": False}),
     ("token-editing(threshold=0.4, editing=0.5)", {"post": 0}),
     ("token-editing(threshold=0.4, editing=0.5)", {"to": "mask"}),
@@ -405,8 +406,8 @@ def test_calls(row):
         made = generate(source, sampler=row.sampler, steps=8, length=length, rows=20, seed=3)
         calls = row.calls(8, length)
         assert made.model_calls.tolist() == [calls] * 20
-        assert made.spent.forwards == calls
-        assert made.spent.rows == 20 * calls
+        if not row.alone:  # that one counts what the published code pays for
+            assert (made.spent.forwards, made.spent.rows) == (calls, 20 * calls)
 
 
 # ------------------------------------------------------------------------------------------ rows do not depend on others
