@@ -43,6 +43,21 @@ class Fixed(Everywhere):
         return self.p.expand(len(tokens), -1, -1)
 
 
+class Flat(Everywhere):
+    """The same two probabilities at every position; another one may read."""
+
+    vocabulary = 2
+
+    def __init__(self, first, reader=None):
+        self.distribution, self.reader = torch.tensor([first, 1 - first], dtype=torch.float64), reader
+
+    def marginals(self, tokens):
+        return self.distribution.expand(*tokens.shape, 2)
+
+    def causal(self, rows, length, valid=None):
+        return super().causal(rows, length, valid) if self.reader is None else self.reader.causal(rows, length, valid)
+
+
 class Timed(Everywhere):
     """Even marginals, without a language; records the times that it is told."""
 

@@ -348,7 +348,7 @@ def p2(row, eta=1.0, temperature=1.0):
         row.hide([j for j in standing if j not in kept])
 
 
-def greddy(row, alg, eps, temperature, ties):
+def greddy(row, eps, temperature, ties):
     """SMDM's rule: times from 1 to eps evenly; of M hidden positions step k writes int(M (1 - s / t)) of the highest
     probability at T = 1, drawn at T, and the last step all. A call is counted where something is written."""
     times = torch.linspace(1, eps, row.steps + 1)
@@ -406,9 +406,7 @@ def remdm(row, strategy="cap", **o):
             if j in hidden and u < rate:
                 row.context[j] = row.drawn(j, p[j])
                 psi[j] = p[j][row.context[j]]
-            elif j not in hidden and u < sigma * (
-                weights[j] / sum(weights.values()) if strategy == "conf" else 1
-            ):
+            elif j not in hidden and u < sigma * (weights[j] / sum(weights.values()) if strategy == "conf" else 1):
                 row.hide([j])
 
 

@@ -77,7 +77,9 @@ CHECKED_ELSEWHERE = {  # names without a law and a plain version, and where they
 
 SWITCH = "remdm(strategy='switch', eta=0.4, t_switch=0.6)"
 LOOP = "remdm(strategy='loop', eta=0.4, t_on=0.75, t_off=0.25, alpha_on=0.6)"
-PUBLISHED = "remdm(strategy='loop', eta=0.04, t_on=0.55, t_off=0.05, alpha_on=0.9, published=True)"  # as its authors ran
+PUBLISHED = (
+    "remdm(strategy='loop', eta=0.04, t_on=0.55, t_off=0.05, alpha_on=0.9, published=True)"  # as its authors ran
+)
 
 TABLE = [
     # orders that are fixed in advance
@@ -171,7 +173,13 @@ TABLE = [
     Row("gibbs", laws.gibbs(laws.ANCESTRAL, 1), steps=(2,)),
     Row("gibbs(sweeps=2)", laws.gibbs(laws.ANCESTRAL, 2), ("2-gram", "interval"), (2,)),
     Row("gibbs(sweeps=2, stride=2)", laws.gibbs(laws.ANCESTRAL, 2, 2), ("interval", "leak"), (2,)),
-    Row("gibbs(inner=left-to-right, sweeps=2)", laws.language, ("2-gram", "hmm"), (4,), calls=lambda n, length: n + 2 * length),
+    Row(
+        "gibbs(inner=left-to-right, sweeps=2)",
+        laws.language,
+        ("2-gram", "hmm"),
+        (4,),
+        calls=lambda n, length: n + 2 * length,
+    ),
     Row("gibbs(inner=left-to-right, stride=4)", calls=lambda n, length: n + 4),
     # uniform noise
     Row("uniform-ancestral"),

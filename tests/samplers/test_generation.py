@@ -1,4 +1,4 @@
-"""Bit-for-bit promises: blocks, threads and resumption change nothing; and what generate() refuses."""
+"""Generations: what rows and probabilities are, and what generate() refuses."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import re
 import pytest
 import torch
 
+from tests.doubles import Choosing, Ordering, Running
 from unmask import UnmaskError, generate
 from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import load
-from unmask.samplers import SAMPLERS, Choice, Sampler, session
+from unmask.samplers import SAMPLERS, Choice, session
 from unmask.samplers.rules.blocks import Blocks
 
-OPTIONED = {"blocks": "blocks(block_length=8)", "as-published-mdlm": "as-published-mdlm(batch=1)"}
-OPTIONED |= {name: f"{name}(threshold=0.3)" for name in ("klass", "localleap")}
-SAMPLED = [OPTIONED.get(name, name) for name in SAMPLERS.makers]
 OPTIONS = {"steps": 12, "length": 48, "seed": 4}
-SHORT = {"steps": 8, "length": 24, "seed": 4}  # three blocks of the samplers that go by blocks
 
 
 def same(a, b):
@@ -25,30 +22,6 @@ def same(a, b):
         torch.equal(getattr(a, name), getattr(b, name))
         for name in ("tokens", "order", "probability", "model_calls", "impossible")
     )
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("sampler", SAMPLED)
-@pytest.mark.parametrize("language", ["sparse-hmm", "paper-3gram", "interval-5"])
-def test_rows_do_not_depend_on_their_company(sampler, language, monkeypatch):
-    """The same rows in blocks, which three threads share; alone and by first_row they are in the kit's own check."""
-    source = load(language)
-    whole = generate(source, sampler=sampler, rows=12, **SHORT)
-    monkeypatch.setattr(Ideal, "rows_at_once", lambda denoiser, length: 5)
-    monkeypatch.setenv("UNMASK_THREADS", "3")
-    assert same(whole, generate(source, sampler=sampler, rows=12, **SHORT))
-
-
-def test_a_cache_for_a_batch_costs_more_in_company_but_changes_no_token():
-    """The one cost that is not a row's own: as published, a row is evaluated again when another of its batch moves."""
-    source = load("sparse-hmm")
-    alone, shared = (
-        generate(source, sampler=f"as-published-mdlm(batch={batch})", rows=32, **OPTIONS) for batch in (1, 16)
-    )
-    assert torch.equal(alone.tokens, shared.tokens)
-    assert bool((shared.model_calls >= alone.model_calls).all())
-    assert shared.model_calls.double().mean() > alone.model_calls.double().mean()
-    assert len(shared.model_calls.view(2, 16).unique(dim=1)[0]) == 1  # the same for all of a batch
 
 
 def test_far_rows_and_large_seeds_have_luck_of_their_own():
@@ -90,113 +63,101 @@ def test_structured_orders_escape_the_linear_bound():
     assert bool(chain.supports(generate(chain, sampler="dyadic", steps=6, length=256, rows=200).tokens).all())
 
 
-class Twice(Sampler):
-    pace = "steps"
-
-    def choose(self, view):
-        return Choice(torch.ones_like(view.hidden))
+def reveals(change, pace="counts"):
+    """A rule that chooses change(view.hidden)."""
+    return Choosing(lambda view: Choice(change(view.hidden.clone())), pace)
 
 
-class Narrow(Twice):
-    def choose(self, view):
-        return Choice(view.hidden[:, 1:])
+def silent(delta, hidden, rng):
+    return torch.zeros(hidden.shape, dtype=torch.int64)
 
 
-class Broad(Twice):
-    """Reveals beyond the block that it is shown."""
-
-    def choose(self, view):
-        return Choice(view.canvas.hidden)
+def rewrites(session):
+    one = torch.zeros(1, dtype=torch.int64)
+    session.write(one, one, one, torch.ones(1), 1)
 
 
-class Greedy(Sampler):
-    def choose(self, view):
-        return Choice(view.hidden.clone())
+def stutters(session):
+    two = torch.ones(2, dtype=torch.int64)
+    session.write(two, two, two, torch.ones(2), 7)
 
 
-class Lazy(Sampler):
-    pace = "steps"
-
-    def choose(self, view):
-        return Choice(torch.zeros_like(view.hidden))
-
-
-class Still(Lazy):
-    pace = "free"
+def loops(session):
+    while True:
+        session.canvas.at(*torch.tensor([[0], [1]]))
+        session.write(*torch.tensor([[0], [1], [0]]), torch.ones(1), 1)
+        session.hide(*torch.tensor([[0], [1]]), 1)
 
 
-class Stranger(Lazy):
-    def choose(self, view):
-        return Choice(view.hidden.clone(), torch.full(view.hidden.shape, 99))
+def unknown(view):
+    return Choice(view.hidden.clone(), torch.full(view.hidden.shape, 99))
 
 
-class Eraser(Lazy):
-    def choose(self, view):
-        return Choice(view.hidden.clone(), hide=view.hidden.clone())
+def hides(view):
+    return Choice(view.hidden.clone(), hide=view.hidden.clone())
 
 
-class Silent(Sampler):
-    def order(self, delta, hidden, rng):
-        return torch.zeros(hidden.shape, dtype=torch.int64)
+BREACHES = [
+    (reveals(torch.ones_like, "steps"), "Choosing reveals position 0 of row 5 in step 1, which is not in view.hidden"),
+    (
+        reveals(lambda hidden: hidden[:, 1:], "steps"),
+        "Choosing returns reveal = torch.bool (2, 3) in step 1; expected torch.bool (2, 4)",
+    ),
+    (
+        Blocks(2, Choosing(lambda view: Choice(view.canvas.hidden), "steps")),
+        "Blocks reveals position 3 of row 5 in step 1, which is not in view.hidden",
+    ),
+    (reveals(lambda hidden: hidden), "Choosing reveals 3 positions of row 5 in step 1; expected the schedule's 2"),
+    (reveals(torch.zeros_like, "steps"), "Choosing left position 1 of row 5 hidden after its last step"),
+    (reveals(torch.zeros_like, "free"), "Choosing reveals 0 positions of row 5 in step 1; expected at least 1"),
+    (Choosing(unknown, "steps"), "Choosing writes token 99; V is 16, at position 1 of row 5 in step 1"),
+    (Choosing(hides, "steps"), "Choosing hides position 1 of row 5 in step 1, which it has not revealed"),
+    (Ordering(silent), "Ordering gives step 0 to position 1 of row 5; expected a step from 1 to 2"),
+    (Running(rewrites), "Running reveals a position that is not hidden, at position 0 of row 5 in step 1"),
+    (Running(stutters), "Running reveals a position twice, at position 1 of row 6 in step 7"),
+    (Running(loops), "2 rows still have hidden positions; it seems to loop"),
+]
 
 
-class Rewriter(Sampler):
-    def run(self, session):
-        one = torch.zeros(1, dtype=torch.int64)
-        session.write(one, one, one, torch.ones(1), 1)
-
-
-class Stutterer(Sampler):
-    def run(self, session):
-        two = torch.ones(2, dtype=torch.int64)
-        session.write(two, two, two, torch.ones(2), 7)
-
-
-class Endless(Sampler):
-    def run(self, session):
-        while True:
-            session.canvas.at(*torch.tensor([[0], [1]]))
-            session.write(*torch.tensor([[0], [1], [0]]), torch.ones(1), 1)
-            session.hide(*torch.tensor([[0], [1]]), 1)
+@pytest.mark.parametrize(("sampler", "message"), BREACHES)
+def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypatch):
+    monkeypatch.setattr(session, "PATIENCE", 10)
+    with pytest.raises(UnmaskError, match=re.escape(message)) as caught:
+        generate(load("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
+    assert "sampler" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("sampler", "message"),
     [
-        (Twice(), "sampler Twice reveals position 0 of row 5 in step 1, which is not in view.hidden"),
-        (Narrow(), "sampler Narrow returns reveal = torch.bool (2, 3) in step 1; expected torch.bool (2, 4)"),
-        (
-            Blocks(2, Broad()),
-            "sampler Blocks reveals position 3 of row 5 in step 1, which is not in view.hidden",
-        ),
-        (Greedy(), "sampler Greedy reveals 3 positions of row 5 in step 1; expected the schedule's 2"),
-        (Lazy(), "sampler Lazy left position 1 of row 5 hidden after its last step"),
-        (Still(), "sampler Still reveals 0 positions of row 5 in step 1; expected at least 1"),
-        (Stranger(), "sampler Stranger writes token 99; V is 16, at position 1 of row 5 in step 1"),
-        (Eraser(), "sampler Eraser hides position 1 of row 5 in step 1, which it has not revealed"),
-        (Silent(), "sampler Silent gives step 0 to position 1 of row 5; expected a step from 1 to 2"),
-        (Rewriter(), "sampler Rewriter reveals a position that is not hidden, at position 0 of row 5 in step 1"),
-        (Stutterer(), "sampler Stutterer reveals a position twice, at position 1 of row 6 in step 7"),
-        (Endless(), "after 61 forward passes of the sampler, 2 rows still have hidden positions; it seems to loop"),
+        ("threshold(threshold=1.5)", "threshold is 1.5; expected a number from 0 to 1"),
+        ("klass(threshold=1.5)", "threshold is 1.5; expected a number from 0 to 1"),
+        ("klass(kl=0)", "kl is 0; expected a positive number of nats"),
+        ("klass(history=-1)", "history is -1; expected at least 0"),
+        ("klass(least=0)", "least is 0; expected at least 1"),
+        ("localleap(threshold=0.1)", "relief is 0.15; expected a number from 0 to 0.1, the threshold"),
+        ("entropy-bounded(proxy=entropi)", "unknown proxy 'entropi'; did you mean entropy"),
+        ("remdm(eta=2)", "eta is 2; expected a number from 0 to 1"),
+        ("remdm(published=True)", "with published=True; expected loop"),
+        ("gibbs(sweeps=-1)", "sweeps is -1; expected at least 0"),
+        ("as-published-mdlm(batch=0)", "batch is 0; expected at least 1"),
+        ("llada(remasking=low)", "unknown remasking 'low'; known: low_confidence, random"),
+        ("dream(alg=entropy, temperature=0.5)", "temperature of dream is 0.5; expected 0 or 1"),
+        ("dream(dtype=bfloat16)", "alg=origin has no scores; expected no alg_temp, dtype"),
+        ("wino(threshold=1.5)", "threshold is 1.5; expected a number from 0 to 1"),
+        ("token-editing(trigger=own)", "trigger=own gives no replacement token; .* Or pass to=mask"),
     ],
 )
-def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypatch):
-    monkeypatch.setattr(session, "PATIENCE", 10)
-    with pytest.raises(UnmaskError, match=re.escape(message)):
-        generate(load("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
+def test_options_out_of_range_are_one_line(sampler, message):
+    with pytest.raises(UnmaskError, match=message) as caught:
+        SAMPLERS.make(sampler)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"rows": 0}, "rows is 0"),
-        ({"sampler": "threshold(threshold=1.5)"}, "threshold is 1.5; expected a number from 0 to 1"),
-        ({"sampler": "entropy-bounded(proxy=entropi)"}, "unknown proxy 'entropi'; did you mean entropy"),
-        ({"sampler": "remdm(eta=2)"}, "eta is 2; expected a number from 0 to 1"),
-        ({"sampler": "gibbs(sweeps=-1)"}, "sweeps is -1; expected at least 0"),
-        ({"sampler": "as-published-mdlm(batch=0)"}, "batch is 0; expected at least 1"),
-        ({"sampler": "llada(remasking=low)"}, "unknown remasking 'low'; known: low_confidence, random"),
-        ({"sampler": "dream(alg=entropy, temperature=0.5)"}, "temperature of dream is 0.5; expected 0 or 1"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"sampler": "autoregressive", "given": [8] * 7 + [0]}, "row 0 has given tokens after a hidden one"),
     ],

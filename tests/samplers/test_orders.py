@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.brute import p_value, sequences
+from tests.brute import ALARM, p_value, sequences
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Ideal
@@ -21,8 +21,6 @@ from unmask.samplers import SAMPLERS, Session, fill, orders
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.schedules import coarsen, deltas, sizes
 
-ALARM = 1e-6
-EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 MAKERS = {name: SAMPLERS.make(name).order for name in ("ancestral", "fixed-size", "left-to-right", "strided", "dyadic")}
 uneven = (
     st.lists(st.just(0.0) | st.floats(0.01, 1), min_size=1, max_size=9)
@@ -51,9 +49,7 @@ def rng(rows, seed=0, first=0):
     return Randomness(seed, torch.arange(first, first + rows))
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", MAKERS)
-@EXAMPLES
 @given(uneven, canvases(), st.integers(0, 2**63 - 1))
 def test_every_hidden_position_has_a_round_and_no_given_one(name, delta, hidden, seed):
     order = MAKERS[name](delta, hidden, rng(len(hidden), seed))
@@ -63,9 +59,7 @@ def test_every_hidden_position_has_a_round_and_no_given_one(name, delta, hidden,
     assert bool((order[~hidden] == 0).all())
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", MAKERS)
-@EXAMPLES
 @given(uneven, canvases())
 def test_rows_do_not_depend_on_their_neighbours(name, delta, hidden):
     together = MAKERS[name](delta, hidden, rng(len(hidden)))
@@ -74,14 +68,12 @@ def test_rows_do_not_depend_on_their_neighbours(name, delta, hidden):
 
 
 @pytest.mark.parametrize("name", ["ancestral", "fixed-size", "left-to-right"])
-@EXAMPLES
 @given(uneven, canvases())
 def test_a_round_of_delta_zero_is_empty(name, delta, hidden):
     order = MAKERS[name](delta, hidden, rng(len(hidden)))
     assert bool((delta[order[hidden] - 1] > 0).all())
 
 
-@EXAMPLES
 @given(uneven, canvases(), st.randoms(use_true_random=False))
 def test_ranks_are_cut_into_the_sizes_of_each_row(delta, hidden, random):
     """Whatever the priorities, equal ones too: each row has its own number of hidden positions, and its own sizes."""
@@ -136,7 +128,6 @@ def test_shuffled_rounds_are_uniform_over_all_equal_size_assignments(counts):
     assert p_value(order.numpy() - 1, places, np.full(len(places), 1 / len(places))) > ALARM
 
 
-@EXAMPLES
 @given(st.integers(1, 70), canvases(length=40))
 def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
     """Between two positions of a step after the first one is revealed already: what makes it exact on chains.
@@ -152,7 +143,6 @@ def test_dyadic_rounds_are_separated_by_earlier_ones(steps, hidden):
                 assert (second - first) % 2 ** (steps - 1) == 0
 
 
-@EXAMPLES
 @given(canvases(), st.integers(0, 2**63 - 1))
 def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
     """With 10^12 steps positions meet in the order of their hitting times."""
@@ -164,14 +154,12 @@ def test_one_by_one_is_the_limit_of_independent_rounds(hidden, seed):
         assert bool((now[seen].argsort() == when[seen].argsort()).all())
 
 
-@EXAMPLES
 @given(st.integers(1, 20), canvases())
 def test_strided_reveals_every_nth_position(steps, hidden):
     expected = [[j % steps + 1 if now else 0 for j, now in enumerate(row)] for row in hidden.tolist()]
     assert MAKERS["strided"](torch.ones(steps), hidden, rng(len(hidden))).tolist() == expected
 
 
-@EXAMPLES
 @given(uneven, canvases(rows=1), st.integers(1, 12))
 def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length):
     count, steps = int(hidden.sum()), len(delta)
@@ -193,7 +181,6 @@ def test_blocks_follow_each_other_with_equal_shares(delta, hidden, block_length)
         begun += share
 
 
-@EXAMPLES
 @given(uneven, st.integers(1, 20))
 def test_a_coarsened_schedule_sums_to_one(delta, steps):
     coarse = coarsen(delta, steps)
@@ -203,7 +190,6 @@ def test_a_coarsened_schedule_sums_to_one(delta, steps):
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "cosine-squared", "polynomial", "polynomial(power=0.7)"])
-@EXAMPLES
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_coarsening_by_a_whole_factor_is_the_same_schedule(schedule, steps, factor):
     coarse = coarsen(deltas(schedule, steps * factor), steps)
@@ -224,7 +210,6 @@ def turns(order):
     ]
 
 
-@EXAMPLES
 @given(labels())
 def test_rounds_visit_each_place_once_and_no_empty_round(order):
     found = [list(zip(*(t.tolist() for t in places), strict=True)) for places in orders.steps(order)]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.core.errors import UnmaskError
@@ -14,7 +14,6 @@ from unmask.languages import Interval, random_ngram
 from unmask.samplers import SAMPLERS, fit_of
 from unmask.samplers.schedules import SCHEDULES, Fit, Schedule, deltas, is_fitted, sizes
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 ALPHAS = {
     "linear": lambda t: 1 - t,
     "cosine": lambda t: math.cos(math.pi * t / 2),
@@ -45,7 +44,6 @@ def is_schedule(delta, steps):
     return True
 
 
-@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", sorted(SCHEDULES.makers.keys() - FITTED))
 @pytest.mark.parametrize("steps", [1, 2, 3, 64, 10**6])
 def test_named_schedules_have_their_steps_and_sum_to_one(name, steps):
@@ -71,7 +69,6 @@ def test_fitted_schedules_need_a_language(name):
         deltas(f"{name}(power=2)", 4, Fit(Interval(3), 6))
 
 
-@EXAMPLES
 @given(named, st.integers(1, 200))
 def test_whatever_the_options(schedule, steps):
     assert is_schedule(deltas(schedule, steps), steps)
@@ -86,14 +83,12 @@ def test_delta_is_the_difference_of_alpha(schedule, steps):
     assert deltas(schedule, steps).tolist() == pytest.approx(expected, abs=1e-14)
 
 
-@EXAMPLES
 @given(st.floats(0.2, 5), st.integers(2, 40))
 def test_geometric_has_its_ratio(ratio, steps):
     delta = deltas(f"geometric(ratio={ratio})", steps)
     assert (delta[1:] / delta[:-1]).tolist() == pytest.approx([ratio] * (steps - 1), rel=1e-12)
 
 
-@EXAMPLES
 @given(explicit)
 def test_the_notation_of_the_paper(delta):
     """p_k is what earlier steps revealed, alpha the same on its grid, rho_k = delta_k / (1 - p_k)."""
@@ -110,7 +105,6 @@ def test_the_notation_of_the_paper(delta):
     assert torch.equal(made.sizes(100), sizes(delta, 100))
 
 
-@EXAMPLES
 @given(explicit, st.integers(0, 3000))
 def test_sizes_are_the_largest_remainders(delta, hidden):
     """They sum to what is hidden, each is its share rounded down or up, and no larger remainder is passed over."""
@@ -125,7 +119,6 @@ def test_sizes_are_the_largest_remainders(delta, hidden):
     assert not len(up) or not len(down) or float(up.min()) >= float(down.max()) - 1e-8
 
 
-@EXAMPLES
 @given(st.integers(1, 300), st.integers(0, 3000))
 def test_sizes_of_the_linear_schedule_are_lladas_transfer_counts(steps, hidden):
     expected = [hidden // steps + (k < hidden % steps) for k in range(steps)]
@@ -153,7 +146,6 @@ def test_theorem_4_2_spends_eps_first(eps, order):
     assert float(delta[1]) <= eps**order / (order - 1) * (1 + 1e-9)
 
 
-@EXAMPLES
 @given(st.integers(2, 5000), st.integers(2, 5))
 def test_theorem_4_2_takes_the_smallest_eps(steps, order):
     eps = float(deltas(f"theorem-4.2(order={order})", steps)[0])

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import torch
 
-from tests.samplers.tables import Counted, Quarters
+from tests.doubles import Counted, Quarters
 from unmask import generate
 from unmask.core.chance import Stream
 from unmask.languages import load

@@ -8,28 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from tests.brute import distribution, p_value, sequences
-from tests.samplers.counting import LANGUAGE, Asked
+from tests.brute import ALARM, distribution, p_value, sequences
+from tests.doubles import LANGUAGE, Asked, Choosing, Everywhere, Ordering, Watching
 from unmask import UnmaskError, generate
-from unmask.denoisers import Denoiser
 from unmask.languages import random_ngram
-from unmask.samplers import SAMPLERS, AtToken, Budget, Choice, Either, Sampler, Until
+from unmask.samplers import AtToken, Budget, Choice, Either, Until
 
 L, END = 16, 3
-ALARM = 1e-6
 
 
-class Countdown(Denoiser):
+class Countdown(Everywhere):
     """0 everywhere, but END from a quarter of the canvas on."""
 
     vocabulary = 4
 
-    def posterior(self, tokens, positions=None, time=None):
-        places = torch.arange(tokens.shape[1]) if positions is None else positions
-        places = places.expand(len(tokens), -1)
-        said = torch.where(places >= L // 4 - 1, END, 0)
-        asked = tokens.gather(1, places)
-        return torch.nn.functional.one_hot(torch.where(asked < 4, asked, said), 4).double()
+    def marginals(self, tokens):
+        said = torch.where(torch.arange(L) >= L // 4 - 1, END, 0)
+        return torch.nn.functional.one_hot(said, 4).double().expand(len(tokens), -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +67,8 @@ def test_what_was_given_does_not_end_a_row():
 def test_an_end_waits_for_what_is_hidden_before_it():
     """Right to left the end is not certain before all is decided."""
 
-    class Backwards(Sampler):
-        def order(self, delta, hidden, rng):
-            return torch.where(hidden, hidden.shape[1] - torch.arange(hidden.shape[1]), 0)
-
-    made = generate(Countdown(), sampler=Backwards(), steps=L, length=L, rows=2, stop=END)
+    backwards = Ordering(lambda delta, hidden, rng: torch.where(hidden, L - torch.arange(L), 0))
+    made = generate(Countdown(), sampler=backwards, steps=L, length=L, rows=2, stop=END)
     assert made.model_calls.tolist() == [L, L]
     assert made.lengths.tolist() == [4, 4]
 
@@ -104,18 +96,18 @@ def test_a_budget_ends_a_row_whatever_is_hidden():
     assert made.reasons == ("stopped",) * 6
 
 
-class Halfway(Sampler):
+def halfway(view):
     """Left to right, and rows of even numbers are done after three steps."""
-
-    def choose(self, view):
-        place = torch.where(view.hidden, view.hidden.cumsum(1), 99)
-        even = view.canvas.rng.row_ids % 2 == 0
-        return Choice(place <= view.count.unsqueeze(1), done=even & (view.step == 3))
+    place = torch.where(view.hidden, view.hidden.cumsum(1), 99)
+    even = view.canvas.rng.row_ids % 2 == 0
+    return Choice(place <= view.count.unsqueeze(1), done=even & (view.step == 3))
 
 
 def test_a_sampler_may_say_that_a_row_is_done():
     denoiser = Asked()
-    made = generate(denoiser, sampler=Halfway(), steps=8, length=L, rows=4, seed=1, stop=AtToken(99 % 4, filler=2))
+    made = generate(
+        denoiser, sampler=Choosing(halfway), steps=8, length=L, rows=4, seed=1, stop=AtToken(99 % 4, filler=2)
+    )
     whole = generate(Asked(), sampler="left-to-right", steps=8, length=L, rows=4, seed=1)
     stopped = torch.tensor([row for row, reason in enumerate(made.reasons) if reason == "stopped"], dtype=torch.int64)
     done = torch.tensor([row for row, reason in enumerate(made.reasons) if reason == "done"], dtype=torch.int64)
@@ -131,7 +123,7 @@ def test_a_sampler_may_say_that_a_row_is_done():
         assert made.tokens[row, size - 1] == 99 % 4
     assert made.spent.rows == int(made.model_calls.sum())
     with pytest.raises(UnmaskError, match="no fill token is known"):
-        generate(LANGUAGE, sampler=Halfway(), steps=8, length=L, rows=4)
+        generate(LANGUAGE, sampler=Choosing(halfway), steps=8, length=L, rows=4)
 
 
 def kept(tokens, lengths):
@@ -175,17 +167,6 @@ def test_what_cannot_stop(stop, message):
         generate(LANGUAGE, length=4, rows=2, stop=stop)
 
 
-class Watched:
-    """Another rule or None, and a function that receives the rows after each step."""
-
-    def __init__(self, see, rule):
-        self.see, self.rule, self.fill = see, rule, 0 if rule is None else rule.fill
-
-    def ended(self, progress):
-        self.see(progress)
-        return torch.full((len(progress.tokens),), -1) if self.rule is None else self.rule.ended(progress)
-
-
 def test_either_rule_ends_a_row_and_somebody_may_watch():
     """The earlier end counts, what is filled is the first rule's; who watches changes nothing."""
     seen = []
@@ -196,30 +177,10 @@ def test_either_rule_ends_a_row_and_somebody_may_watch():
     assert made.model_calls.tolist() == [3] * 2
     assert made.tokens[:, 3:].eq(1).all()
     assert generate(Countdown(), stop=Either([early, Budget(9, 0)]), **options).lengths.tolist() == [L // 4] * 2
-    watched = generate(Countdown(), stop=Watched(lambda progress: seen.append(progress.hidden.sum()), early), **options)
+    watched = generate(
+        Countdown(), stop=Watching(lambda progress: seen.append(progress.hidden.sum()), early), **options
+    )
     assert torch.equal(watched.tokens, generate(Countdown(), stop=early, **options).tokens)
     assert [int(count) for count in seen[:4]] == [2 * (L - 1 - n) for n in range(4)]
     with pytest.raises(UnmaskError, match="rules of Either"):
         Either([])
-
-
-REVISING = {"gibbs", "remdm", "p2", "token-editing", "wino"}
-REVISING |= {"renoise", "uniform-ancestral"}
-
-
-@pytest.mark.parametrize("name", [*SAMPLERS.makers, "blocks(block_length=4, inner=remdm)"])
-def test_who_takes_something_back_says_so(name):
-    """What has been decided stays as it is, whoever looks on after each step; unless the sampler revises."""
-    sampler, before, changed = SAMPLERS.make(name), [], []
-
-    def see(progress):
-        if len(progress.tokens) == 8:
-            if before:
-                changed.append(bool((~before[-1][1] & (progress.tokens != before[-1][0])).any()))
-            before.append((progress.tokens.clone(), progress.hidden.clone()))
-
-    options = {"sampler": sampler, "steps": 12, "length": 12, "rows": 8, "seed": 2}
-    generate(random_ngram(2, 3, seed=4), stop=Watched(see, None), **options)
-    assert before
-    assert sampler.revises or not any(changed)
-    assert sampler.revises == (name in REVISING or "inner=remdm" in name)

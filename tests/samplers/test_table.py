@@ -523,7 +523,10 @@ def test_ties_that_noise_could_decide():
 
 @pytest.mark.parametrize(("name", "old"), [("above", "threshold"), ("at_least", "localleap")])
 def test_ties_of_a_mutant_that_compares_floats(name, old, monkeypatch):
-    wrong = {"above": lambda view, values, bound: values > bound, "at_least": lambda view, values, bound: values >= bound}
+    wrong = {
+        "above": lambda view, values, bound: values > bound,
+        "at_least": lambda view, values, bound: values >= bound,
+    }
     monkeypatch.setattr(adaptive, name, wrong[name])
     monkeypatch.setattr(ranking, name, wrong[name])
     assert not ties_hold(next(row for row in TIES if row.name == old))

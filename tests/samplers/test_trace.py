@@ -9,24 +9,9 @@ import torch
 
 from unmask import generate, languages
 from unmask.core.errors import UnmaskError
-from unmask.samplers import SAMPLERS
 from unmask.samplers.trace import Row, read
 
 LANGUAGE = languages.load("paper-2gram")
-
-
-@pytest.mark.rotates(4)
-@pytest.mark.parametrize("sampler", SAMPLERS.names())
-def test_a_trace_ends_where_the_generation_ends(sampler):
-    """Of every sampler: the last reveal of each place, its round and its probability; and nobody's luck changes."""
-    asked = {"sampler": sampler, "steps": 4, "length": 12, "rows": 2, "seed": 5}
-    made = generate(LANGUAGE, **asked, trace=True)
-    assert torch.equal(made.tokens, generate(LANGUAGE, **asked).tokens)
-    for row, found in enumerate(made.trace().rows):
-        last = {position: (turn, token, p) for turn, position, token, p in found.events}
-        assert [last[place][0] for place in range(12)] == made.order[row].tolist()
-        assert [last[place][1] for place in range(12)] == made.tokens[row].tolist()
-        assert [last[place][2] for place in range(12)] == pytest.approx(made.probability[row].tolist())
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
