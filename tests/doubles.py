@@ -1,4 +1,4 @@
-"""Denoisers, samplers, random numbers and stop rules that stand in for others: each says, counts or watches one thing."""
+"""Denoisers, samplers, random numbers and stop rules of tests: each says, counts or watches one thing."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Computing(Denoiser):
     def engine(self, tokens, given=None, valid=None):
         return self.counting(tokens, self) if valid is None else super().engine(tokens, given, valid)
 
-    class counting(Engine):  # noqa: N801
+    class counting(Engine):
         """Evaluates each row in which it is asked anything, every time."""
 
         def __init__(self, tokens, denoiser):
@@ -147,7 +147,7 @@ class Computing(Denoiser):
 class Hollow(Computing):
     """The same, which may be asked about revealed positions too: what is said of one is given all the others."""
 
-    class counting(Computing.counting):  # noqa: N801
+    class counting(Computing.counting):
         """Each position by a context that hides it; but one evaluation for all that stands as it does."""
 
         hollow = True
@@ -205,7 +205,7 @@ class Running(Sampler):
 
 
 class Counted:
-    """Randomness whose rows are all combinations of a uniform's cells, {(stream, position, visit): cells}; others 1/2."""
+    """Randomness: rows are all combinations of a uniform's cells, {(stream, position, visit): cells}; others 1/2."""
 
     seed = 0
 

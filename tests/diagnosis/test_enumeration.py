@@ -8,7 +8,7 @@ import torch
 from tests import brute
 from tests.diagnosis.enumerated import Free, laws
 from tests.diagnosis.noisy import CHAIN3, Noisy, chain
-from tests.samplers.tables import Quarters
+from tests.doubles import Quarters
 from unmask import UnmaskError, generate
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated

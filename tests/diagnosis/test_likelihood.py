@@ -10,7 +10,7 @@ import torch
 
 from tests import brute
 from tests.diagnosis.noisy import CHAIN3, ZERO3, Noisy, chain
-from tests.samplers.tables import Quarters
+from tests.doubles import Quarters
 from unmask import UnmaskError, languages
 from unmask.denoisers import Ideal
 from unmask.diagnosis.likelihood import follow

@@ -17,19 +17,17 @@ import pytest
 import torch
 
 from tests.brute import distribution
-from tests.samplers.test_distributions import CASES as CHAINS
-from tests.samplers.test_distributions import passes
-from tests.samplers.test_pace import EXACT, LENGTH, changed, matches
-from tests.samplers.test_pace import nats as divergence
-from tests.samplers.test_reference import SEED, SOURCES, entropy, rng
-from tests.samplers.test_repair import ROWS, STEPS, Row
+from tests.samplers.laws import CASES as CHAINS
+from tests.samplers.laws import passes
+from tests.samplers.plain import EXACT, LENGTH, SEED, SOURCES, STEPS, alike, changed, entropy, matches, rng
+from tests.samplers.plain import nats as divergence
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream, uniform
 from unmask.core.registry import imports
 from unmask.core.specs import written
 from unmask.denoisers import Ideal, Logits, Table
 from unmask.diagnosis import conformance
-from unmask.languages import Language, random_ngram
+from unmask.languages import random_ngram
 from unmask.samplers import SAMPLERS
 
 pytestmark = pytest.mark.long
@@ -465,24 +463,10 @@ REPAIRED = [
 ]
 
 
-def references(source, name, options):
-    plain = Ideal(source) if isinstance(source, Language) else source
-    rows = [Row(plain, number) for number in range(ROWS)]
-    for row in rows:
-        REPAIRS[name](row, **options)
-    return [row.context for row in rows]
-
-
-def tokens_of(source, name, options):
-    settings = {"steps": STEPS, "length": LENGTH, "rows": ROWS, "seed": SEED}
-    return generate(source, sampler=plugin(name, **options), **settings).tokens.tolist()
-
-
 @pytest.mark.parametrize("case", range(len(REPAIRED)), ids=[written(*case) for case in REPAIRED])
 def test_every_token_is_that_of_the_reference(case):
     name, options = REPAIRED[case]
-    source = SOURCES["hmm" if case % 2 else "leak"]
-    assert tokens_of(source, name, options) == references(source, name, options)
+    assert alike("hmm" if case % 2 else "leak", plugin(name, **options), REPAIRS[name], options)
 
 
 WRONG = [  # the reference with a subtle fault, each of which some row shows
@@ -494,7 +478,7 @@ WRONG = [  # the reference with a subtle fault, each of which some row shows
 
 @pytest.mark.parametrize(("name", "options", "fault"), WRONG)
 def test_a_reference_that_is_a_little_wrong_is_seen(name, options, fault):
-    assert tokens_of(SOURCES["hmm"], name, options) != references(SOURCES["hmm"], name, options | fault)
+    assert not alike("hmm", plugin(name, **options), REPAIRS[name], options | fault)
 
 
 def test_who_takes_back_says_so():

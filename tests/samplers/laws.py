@@ -20,7 +20,7 @@ from unmask.denoisers import Ideal, Perturbed, Sharpened
 from unmask.languages import Interval, Language, random_ngram
 from unmask.samplers import schedules
 
-ROWS = 10_000  # at which every mutant of test_table.py is caught with p < 1e-40
+ROWS = 20_000  # at which every mutant of test_table.py has p < 1e-17
 CHAIN = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2)
 SHARP = {"temperature": 0.6, "top_p": 0.9, "top_k": 2}
 CASES = {
@@ -61,7 +61,7 @@ def passes(name, p, rows=ROWS, **options):
     return follows(generate(source, length=length, rows=rows, **options).tokens, name, p)
 
 
-# ----------------------------------------------------------------------------------------- orders that tokens do not see
+# ---------------------------------------------------------------------------------------- orders that tokens do not see
 
 
 @cache
@@ -155,7 +155,7 @@ def language(name, steps):
     return distribution(*CASES[name])
 
 
-# --------------------------------------------------------------------------------------------- rules that see the tokens
+# -------------------------------------------------------------------------------------------- rules that see the tokens
 
 
 def markov(name, moves, steps, start=None):
@@ -197,7 +197,7 @@ def drawn(p, places):
 
 
 def chosen(sets):
-    """The law where a step reveals one of sets(marginals of the hidden, step, steps) and draws its tokens after that."""
+    """The law where a step reveals one of sets(marginals of the hidden, step, steps), then draws its tokens."""
 
     def law(name, steps):
         def moves(context, step):
@@ -231,7 +231,7 @@ def by_schedule(score, length=4):
 
 
 def while_(score, condition):
-    """The most positions for which condition(marginals in order, number) holds, at least one, until all are revealed."""
+    """The most positions for which condition(marginals in order, number) holds, at least one, until none is left."""
 
     def cut(p, step, steps):
         return max((n for n in range(1, len(p) + 1) if n == 1 or condition(p, n)), default=0)

@@ -1,6 +1,6 @@
-"""The table of samplers: a row for each, and for its options. A new sampler is one row, and has all tests of test_table.
+"""The table of samplers: a row for each, and for its options. A new sampler is one row, and has all of test_table.py.
 
-The first row of a name has all tests; further rows, with other options, have those of their laws, rules, calls and ties.
+The first row of a name has all tests; further rows, with other options, those of their laws, rules, calls and ties.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.samplers import laws, plain
 from unmask.core.specs import parse
+from unmask.samplers import SAMPLERS
 
 ALL = tuple(laws.CASES)
 SOME = ("2-gram", "interval", "final", "leak")
@@ -187,3 +188,4 @@ TABLE = [
 ]
 ROWS = {row.sampler: row for row in TABLE}
 FIRST = [*{row.name: row for row in reversed(TABLE)}.values()][::-1]
+MASKED = [row for row in FIRST if SAMPLERS.make(row.sampler).removes == "mask"]

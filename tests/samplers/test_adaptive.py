@@ -1,4 +1,4 @@
-"""What single rules promise besides the table: the dependence that a bound allows, marginals that ReMDM keeps, names."""
+"""What single rules promise besides the table: dependence within a bound, marginals that ReMDM keeps, names."""
 
 from __future__ import annotations
 

@@ -98,33 +98,38 @@ def hides(view):
 
 
 BREACHES = [
-    (reveals(torch.ones_like, "steps"), "Choosing reveals position 0 of row 5 in step 1, which is not in view.hidden"),
+    (
+        reveals(torch.ones_like, "steps"),
+        "sampler Choosing reveals position 0 of row 5 in step 1, which is not in view.hidden",
+    ),
     (
         reveals(lambda hidden: hidden[:, 1:], "steps"),
-        "Choosing returns reveal = torch.bool (2, 3) in step 1; expected torch.bool (2, 4)",
+        "sampler Choosing returns reveal = torch.bool (2, 3) in step 1; expected torch.bool (2, 4)",
     ),
     (
         Blocks(2, Choosing(lambda view: Choice(view.canvas.hidden), "steps")),
-        "Blocks reveals position 3 of row 5 in step 1, which is not in view.hidden",
+        "sampler Blocks reveals position 3 of row 5 in step 1, which is not in view.hidden",
     ),
-    (reveals(lambda hidden: hidden), "Choosing reveals 3 positions of row 5 in step 1; expected the schedule's 2"),
-    (reveals(torch.zeros_like, "steps"), "Choosing left position 1 of row 5 hidden after its last step"),
-    (reveals(torch.zeros_like, "free"), "Choosing reveals 0 positions of row 5 in step 1; expected at least 1"),
-    (Choosing(unknown, "steps"), "Choosing writes token 99; V is 16, at position 1 of row 5 in step 1"),
-    (Choosing(hides, "steps"), "Choosing hides position 1 of row 5 in step 1, which it has not revealed"),
-    (Ordering(silent), "Ordering gives step 0 to position 1 of row 5; expected a step from 1 to 2"),
-    (Running(rewrites), "Running reveals a position that is not hidden, at position 0 of row 5 in step 1"),
-    (Running(stutters), "Running reveals a position twice, at position 1 of row 6 in step 7"),
-    (Running(loops), "2 rows still have hidden positions; it seems to loop"),
+    (
+        reveals(lambda hidden: hidden),
+        "sampler Choosing reveals 3 positions of row 5 in step 1; expected the schedule's 2",
+    ),
+    (reveals(torch.zeros_like, "steps"), "sampler Choosing left position 1 of row 5 hidden after its last step"),
+    (reveals(torch.zeros_like, "free"), "sampler Choosing reveals 0 positions of row 5 in step 1; expected at least 1"),
+    (Choosing(unknown, "steps"), "sampler Choosing writes token 99; V is 16, at position 1 of row 5 in step 1"),
+    (Choosing(hides, "steps"), "sampler Choosing hides position 1 of row 5 in step 1, which it has not revealed"),
+    (Ordering(silent), "sampler Ordering gives step 0 to position 1 of row 5; expected a step from 1 to 2"),
+    (Running(rewrites), "sampler Running reveals a position that is not hidden, at position 0 of row 5 in step 1"),
+    (Running(stutters), "sampler Running reveals a position twice, at position 1 of row 6 in step 7"),
+    (Running(loops), "after 61 forward passes of the sampler, 2 rows still have hidden positions; it seems to loop"),
 ]
 
 
 @pytest.mark.parametrize(("sampler", "message"), BREACHES)
 def test_a_sampler_that_breaks_the_contract_is_named(sampler, message, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)
-    with pytest.raises(UnmaskError, match=re.escape(message)) as caught:
+    with pytest.raises(UnmaskError, match=re.escape(message)):
         generate(load("interval-5"), sampler=sampler, steps=2, length=4, rows=2, given=[3, 16, 16, 16], first_row=5)
-    assert "sampler" in str(caught.value)
 
 
 @pytest.mark.parametrize(

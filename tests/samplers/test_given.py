@@ -8,9 +8,10 @@ import torch
 from torch.nn.functional import one_hot
 
 from tests.brute import sequences
+from tests.doubles import Everywhere
 from unmask import UnmaskError, generate, score
 from unmask.core.samples import read_account, read_tokens
-from unmask.denoisers import Denoiser, Ideal
+from unmask.denoisers import Ideal
 from unmask.languages import Answers, NGram, automata, load
 from unmask.samplers.joint import drawing, log_paths
 from unmask.samplers.joint.drawing import Joint
@@ -26,7 +27,7 @@ CONSTRAINTS = {
 }
 
 
-class Contradictory(Denoiser):
+class Contradictory(Everywhere):
     """A table of random marginals for each context: no joint distribution has them."""
 
     def __init__(self):
@@ -34,11 +35,8 @@ class Contradictory(Denoiser):
         rng = np.random.default_rng(5)
         self.table = torch.from_numpy(rng.dirichlet(np.full(3, 0.4), size=(4**LENGTH, LENGTH)))
 
-    def posterior(self, tokens, positions=None, time=None):
-        every = torch.arange(LENGTH) if positions is None else positions
-        every = every.expand(len(tokens), -1)
-        here = self.table[tokens @ (4 ** torch.arange(LENGTH))]
-        return here.gather(1, every.unsqueeze(2).expand(-1, -1, 3))
+    def marginals(self, tokens):
+        return self.table[tokens @ (4 ** torch.arange(LENGTH))]
 
 
 def particles(allowed, count=M):

@@ -16,6 +16,7 @@ import torch
 
 from benchmarks import joint_text
 from tests.brute import p_value, sequences
+from tests.doubles import Fixed
 from tests.samplers.joints import Laws, everything, joints, log_step, sparse_chain, sparse_hidden, splits
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser, Ideal, Perturbed
@@ -280,23 +281,14 @@ def test_given_tokens_and_ragged_rows(draw):
         assert torch.equal(alone.tokens[0], drawn)
 
 
-class Poor(Denoiser):
-    """One token everywhere, which two in a row the language never has."""
-
-    def __init__(self, language, token):
-        self.language, self.vocabulary, self.token = language, language.vocabulary, token
-
-    def posterior(self, tokens, positions=None, time=None):
-        shape = tokens.shape if positions is None else positions.shape
-        return torch.eye(self.vocabulary, dtype=torch.float64)[torch.full(shape, self.token)]
-
-
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
 def test_steps_that_exclude_every_string_fall_back_and_are_counted(draw):
+    """One token everywhere, which two in a row the language never has."""
     language = CHAIN[0]
     moves = language.transition > 0
     token = int(np.flatnonzero(~moves.diagonal())[0])
-    made = generate(Poor(language, token), steps=2, length=10, rows=20, draw=draw)
+    poor = Fixed(torch.eye(language.vocabulary, dtype=torch.float64)[torch.full((10,), token)], language)
+    made = generate(poor, steps=2, length=10, rows=20, draw=draw)
     assert bool(language.supports(made.tokens).all())
     assert made.summary()["fallback_steps"] == int(made.fallbacks.sum()) > 0
     assert bool((made.probability > 0).all())
@@ -339,7 +331,7 @@ def test_classes_of_tokens_change_no_distribution(now, alone):
     strings = torch.cartesian_prod(*[torch.arange(5)] * 4)
     strings = strings[MERGED.accepts(strings)]
     p = np.random.default_rng(1).dirichlet(np.ones(5), size=4)
-    denoiser = Fixed(None, torch.from_numpy(p))
+    denoiser = Fixed(torch.from_numpy(p))
     given = () if len(now) > 2 else (3,)
     merged, each = (log_step(denoiser, Joint(one, 3, alone), strings, given, now) for one in (MERGED, apart))
     assert merged == pytest.approx(each, rel=1e-9)
@@ -357,7 +349,7 @@ def test_windows_of_a_text_are_multiplied_in_or_fitted(monkeypatch):
     law = p[np.arange(4), strings].prod(1) * pair[c[0], c[1]] * three[c[0], c[1], c[2]] * three[c[1], c[2], c[3]]
     draws = Joint(automaton, 0, single=False), Joint(automaton, 99)
     every = torch.from_numpy(strings), (), (0, 1, 2, 3)
-    unfitted, soft = (log_step(Fixed(None, torch.from_numpy(p)), joint, *every) for joint in draws)
+    unfitted, soft = (log_step(Fixed(torch.from_numpy(p)), joint, *every) for joint in draws)
     assert unfitted == pytest.approx(np.log(law / law.sum()))
     kept = [np.bincount(column, np.exp(soft), 5) for column in strings.T]
     assert np.array(kept) == pytest.approx(p)
@@ -368,7 +360,7 @@ def test_windows_of_a_text_are_multiplied_in_or_fitted(monkeypatch):
 def test_draws_of_classes_follow_the_distribution():
     """With a false-alarm rate of 1e-4; tokens of one class in equal parts have p < 1e-12."""
     p = np.random.default_rng(2).dirichlet(np.ones(5), size=4)
-    denoiser = Fixed(None, torch.from_numpy(p))
+    denoiser = Fixed(torch.from_numpy(p))
     strings = torch.cartesian_prod(*[torch.arange(5)] * 4)
     strings = strings[MERGED.accepts(strings)]
     law = np.exp(log_step(denoiser, Joint(MERGED), strings, (), (0, 1, 2, 3)))
@@ -487,15 +479,5 @@ def test_each_sweep_is_one_of_proportional_fitting(sweeps):
     allowed = language.supports(strings)
     expected = fitted_by_hand(allowed.numpy().reshape((4,) * length), p, sweeps).reshape(-1)[allowed.numpy()]
     joint = Joint(automata.support(language), sweeps)
-    log = log_step(Fixed(language, torch.from_numpy(p)), joint, strings[allowed], (), tuple(range(length)))
+    log = log_step(Fixed(torch.from_numpy(p), language), joint, strings[allowed], (), tuple(range(length)))
     assert np.exp(log) == pytest.approx(expected, rel=1e-9)
-
-
-class Fixed(Denoiser):
-    """The same marginals (L, V) in every context."""
-
-    def __init__(self, language, p):
-        self.language, self.vocabulary, self.p = language, p.shape[1], p
-
-    def posterior(self, tokens, positions=None, time=None):
-        return self.p[torch.arange(tokens.shape[1]).expand(len(tokens), -1) if positions is None else positions]

@@ -14,8 +14,8 @@ from tests.brute import ALARM, distribution, p_value
 from tests.doubles import LANGUAGE, Asked, Choosing, Computing, Hollow, Ordering, Running, Watching
 from tests.samplers import laws, plain
 from tests.samplers.laws import ANCESTRAL, CASES, SHARP, follows, passes, strings
-from tests.samplers.plain import SOURCES, alike, changed, filled, matches
-from tests.samplers.table import CHECKED_ELSEWHERE, FIRST, ROWS, TABLE
+from tests.samplers.plain import SOURCES, alike, changed, matches
+from tests.samplers.table import CHECKED_ELSEWHERE, FIRST, MASKED, ROWS, TABLE
 from unmask import UnmaskError, generate
 from unmask.core.chance import Stream
 from unmask.denoisers import Canvas, Ideal
@@ -32,7 +32,6 @@ from unmask.samplers.rules.low_confidence import LowConfidence
 from unmask.samplers.rules.speculative import Speculative
 
 V = LANGUAGE.vocabulary
-MASKED = [row for row in FIRST if SAMPLERS.make(row.sampler).removes == "mask"]
 
 
 def each(rows):
@@ -51,7 +50,7 @@ def test_every_sampler_has_a_row_with_a_law_or_a_plain_version():
     assert {*SAMPLERS.names()} - judged == {*CHECKED_ELSEWHERE}
 
 
-# ------------------------------------------------------------------------------------------------------- distributions
+# -------------------------------------------------------------------------------------------------------- distributions
 
 
 @pytest.mark.parametrize(
@@ -345,7 +344,7 @@ def test_tokens_of_a_wrong_rule(what, monkeypatch):
     assert not all(matches(source, sampler, row.rule, row.options) for source in SOURCES)
 
 
-# ----------------------------------------------------------------------------------------------------------- what it costs
+# -------------------------------------------------------------------------------------------------------- what it costs
 
 
 def given_patterns(length, rows=5):
@@ -410,7 +409,7 @@ def test_calls(row):
             assert (made.spent.forwards, made.spent.rows) == (calls, 20 * calls)
 
 
-# ------------------------------------------------------------------------------------------ rows do not depend on others
+# ----------------------------------------------------------------------------------------- rows do not depend on others
 
 PARTS = ("tokens", "order", "probability", "model_calls", "impossible")
 LENGTHS = [9, 1, 6, 9, 4]
@@ -476,7 +475,7 @@ def test_ragged_infilling(row):
         row_alike(made, number, generate(LANGUAGE, given=[line], first_row=number, **options))
 
 
-# ------------------------------------------------------------------------------------------------------------------- ties
+# ----------------------------------------------------------------------------------------------------------------- ties
 
 
 def at_one_half(sampler):
@@ -541,7 +540,7 @@ def test_ties_of_a_factor_that_is_reached_exactly(factor, together):
     assert revealed[here].sum(1).unique().tolist() == [together]
 
 
-# --------------------------------------------------------------------------------------------- traces, names, revision
+# ---------------------------------------------------------------------------------------------- traces, names, revision
 
 
 @each(FIRST)

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from tests.models.open.small import CONFIGS, MASK, V, card, load, published
-from tests.samplers.counting import SAMPLED
+from tests.samplers.table import MASKED
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser
 from unmask.samplers import AtToken
 
 READERS = ("autoregressive", "speculative")  # which need an AR model beside it
-OF_LANGUAGES = ("optimal",)  # which ask the language itself
 KINDS = {
     "bidirectional": {},
     "shifted": {"prediction": "shifted"},
@@ -27,7 +26,7 @@ def directory(tmp_path_factory):
     return published(tmp_path_factory.mktemp("small"), "qwen2", CONFIGS["qwen2"])
 
 
-SAMPLERS = [name for name in SAMPLED if not name.startswith(READERS + OF_LANGUAGES)]
+SAMPLERS = [row.sampler for row in MASKED if row.name not in READERS]
 PAIRS = [
     pytest.param(kind, name, marks=() if number % len(KINDS) == place else pytest.mark.long)
     for place, kind in enumerate(KINDS)
