@@ -15,7 +15,7 @@ from unmask.samplers import SAMPLERS
 from unmask.samplers.rules.blocks import Blocks
 from unmask.samplers.schedules import SCHEDULES
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=500)
+EXAMPLES = settings(max_examples=500)
 
 
 def shapes():

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask import gap, generate
@@ -23,7 +23,6 @@ from unmask.languages import load
 from unmask.theory import recursion, sampled
 from unmask.theory.chains import first_order
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 MANY = 4000  # blocks of 0.01 s: on a machine that pauses this process for seconds, half of them are not done yet
 
 
@@ -37,7 +36,6 @@ def four(monkeypatch):
     monkeypatch.setenv("UNMASK_THREADS", "4")
 
 
-@EXAMPLES
 @given(st.integers(0, 50), st.integers(1, 60))
 def test_blocks_cover_the_rows_in_order(rows, block):
     parts = list(over_blocks(lambda part: part, rows, block))

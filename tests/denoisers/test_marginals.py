@@ -23,7 +23,7 @@ from unmask.denoisers.marginals import as_marginals, joined
 ALARM = 1e-6
 SIZES = [5, 255, 256, 257, 1000, 5000]
 KINDS = ["float32", "bfloat16", "head"]
-EXAMPLES = settings(deadline=None, database=None, max_examples=60, derandomize=True)
+EXAMPLES = settings(max_examples=60)
 SHARP = [(0.0, 1.0, None), (0.5, 1.0, None), (2.0, 1.0, None), (1.0, 0.83, None), (1.0, 1.0, 3), (0.7, 0.77, 4)]
 SHARP += [(1.0, 1e-9, None), (1.0, 1.0, 1), (1.3, 0.9, None), (1.0, 1.0, 10**6)]
 

@@ -16,7 +16,7 @@ from unmask.languages.kernels.machine import Machine, from_dense
 from unmask.languages.kernels.messages import fill_rows, posterior_rows, sweep_forward, sweep_rows
 
 TINY = {name: case for name, case in brute.tiny_languages().items() if not name.startswith("interval")}
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=300)
+EXAMPLES = settings(max_examples=300)
 
 
 class Dense(NamedTuple):

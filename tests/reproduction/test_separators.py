@@ -28,7 +28,7 @@ from tests.theory.cases import LENGTH, cases
 from unmask.core.errors import UnmaskError
 from unmask.samplers.schedules import Schedule, deltas
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=60)
+EXAMPLES = settings(max_examples=60)
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(lambda x: sum(x) > 0.1)
 schedules = shares.map(lambda x: torch.tensor(x, dtype=torch.float64) / math.fsum(x))
 

@@ -20,7 +20,7 @@ from unmask.samplers.schedules import deltas, sizes
 from unmask.theory.chains import first_order, information_curve, order_divergence
 from unmask.theory.curves import by_size
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=60)
+EXAMPLES = settings(max_examples=60)
 
 
 def conditional_entropies(name):

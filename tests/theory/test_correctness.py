@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.brute import sequences
@@ -35,7 +35,6 @@ from unmask.theory.correctness import (
 )
 from unmask.theory.curves import InformationCurve
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True)
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(lambda x: sum(x) > 0.1)
 schedules = shares.map(lambda x: torch.tensor(x, dtype=torch.float64) / math.fsum(x))
 
@@ -144,7 +143,6 @@ def test_the_middle_step_of_c5_is_false():
     assert all_distinct(5, delta).value == 0
 
 
-@EXAMPLES
 @given(schedules, st.integers(2, 8))
 def test_c5_by_maclaurin(delta, width):
     """P(distinct) <= prod_{k<l} (1 - k/N) <= (1 - 1/N)^(l-1): equal steps collide least."""

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from unmask.samplers.schedules import Schedule, deltas, sizes
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein, by_size
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=100)
+EXAMPLES = settings(max_examples=100)
 points = st.lists(st.floats(0, 3), min_size=1, max_size=40).map(np.array)
 SCHEDULES = [("linear", 1), ("linear", 7), ("cosine", 9), ([0.3, 0.0, 0.7], None)]
 

@@ -41,7 +41,7 @@ from unmask.theory.curves import InformationCurve, Measured
 from unmask.theory.curves import weights as paid_shares
 from unmask.theory.sampled import information_curve
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=50)
+EXAMPLES = settings(max_examples=50)
 ROWS = 4000
 PERTURBED = ["2-gram", "2-gram, pruned", "hmm, 3 tokens", "interval 3, partial"]
 

@@ -20,7 +20,7 @@ from unmask.samplers.schedules import Fit, deltas, sizes
 from unmask.theory import known, optimal, sampled
 from unmask.theory.curves import ErrorCurve, InformationCurve, bernstein
 
-EXAMPLES = settings(deadline=None, database=None, derandomize=True, max_examples=40)
+EXAMPLES = settings(max_examples=40)
 falling = st.lists(st.floats(0, 3), min_size=1, max_size=9).map(lambda f: np.array(sorted(f, reverse=True)))
 EVERY = random_ngram(2, 3)  # all strings
 USUAL = ("linear", "cosine", "cosine-squared", "polynomial(power=0.5)", "geometric(ratio=1.1)")
