@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from functools import cache, lru_cache
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from itertools import combinations, product
 
 import numpy as np
@@ -15,6 +16,7 @@ from unmask.denoisers import Canvas, Denoiser, Ideal
 from unmask.languages import HMM, NGram, automata
 from unmask.languages.automata import Automaton, windows
 from unmask.samplers.joint import Joint, Together
+from unmask.samplers.joint.fitting import SMOOTH
 
 
 def sparse_chain(seed, keep, size=4):
@@ -113,3 +115,84 @@ def splits(left, size):
         return [()]
     rest = [(part, tuple(j for j in left if j not in part)) for part in combinations(left, size)]
     return [(part, *more) for part, others in rest for more in splits(others, size)]
+
+
+@dataclass(eq=False)
+class Tables:
+    """J(x_S | x_R) of one draw by tables of strings."""
+
+    denoiser: Denoiser
+    joint: object
+    length: int
+    cache: dict = field(default_factory=dict)
+
+    @cached_property
+    def allowed(self):
+        """(strings, weights): those that the automaton accepts, walked symbol by symbol."""
+        automaton, strings = self.joint.automaton, sequences(self.denoiser.vocabulary, self.length)
+        kinds = automaton.classes[strings]
+        weight, state = np.ones(len(strings)), np.zeros(len(strings), int)
+        for column in kinds.T:
+            move = automaton.moves[state, column]
+            weight *= np.where(move < 0, 0, 1 if automaton.weights is None else automaton.weights[state, column])
+            state = np.maximum(move, 0)
+        weight *= automaton.final[state]
+        return strings[weight > 0], weight[weight > 0]
+
+    def law(self, context, step):
+        """{x_S: J(x_S | x_R)}; context: tokens, V where hidden; step: the positions S."""
+        key = context, step
+        if key not in self.cache:
+            self.cache[key] = self._law(np.array(context), list(step))
+        return self.cache[key]
+
+    def _law(self, context, step):
+        strings, weights = self.allowed
+        hidden = np.flatnonzero(context == self.denoiser.vocabulary)
+        fits = (strings[:, context < self.denoiser.vocabulary] == context[context < self.denoiser.vocabulary]).all(1)
+        together = np.array(step) if self.joint.alone else hidden
+        inside, weights = strings[fits][:, together], weights[fits]
+        if self.joint.alone:  # whatever the later positions hold
+            inside = np.unique(inside, axis=0)
+            weights = np.ones(len(inside))
+
+        p = self.denoiser.posterior(torch.from_numpy(context)[None])[0].numpy()[together]
+        single = len(step) == 1 and self.joint.single
+        fitted = [k for k, place in enumerate(together) if place in step or not single]
+        f = self._fit(p, inside, weights, fitted)
+        mass = weights * np.prod([f[k][inside[:, k]] for k in range(len(together))], axis=0)
+        mass /= mass.sum()
+
+        where = [together.tolist().index(place) for place in step]
+        law = defaultdict(float)
+        for row, m in zip(inside[:, where].tolist(), mass, strict=True):
+            law[tuple(row)] += m
+        return law
+
+    def _fit(self, p, inside, weights, fitted):
+        """Potentials f (K, V), by sweeps from left to right; those of positions that are not fitted are 1."""
+        places = range(len(p))
+
+        def mass(f):
+            return weights * np.prod([f[k][inside[:, k]] for k in places], axis=0)
+
+        def start(p):
+            return np.where(np.isin(places, fitted)[:, None], p, 1.0)
+
+        f = start(p)
+        if not mass(f).sum() > 0:
+            p = (p + SMOOTH) / (p + SMOOTH).sum(1, keepdims=True)
+            f = start(p)
+
+        before = np.inf
+        for _ in range(self.joint.sweeps):
+            apart = 0.0
+            for k in fitted:
+                m = np.bincount(inside[:, k], mass(f), len(p[k]))
+                m /= m.sum()
+                apart += np.abs(m - p[k]).sum()
+                f[k] = np.where(m > 0, f[k] * p[k] / np.where(m > 0, m, 1), f[k])
+            if apart > 0.9 * before:  # the stop rule
+                break
+            before = apart
+        return f

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from benchmarks import joint_text
 from tests.brute import p_value, sequences
 from tests.doubles import Fixed
-from tests.samplers.joints import Laws, everything, joints, log_step, sparse_chain, sparse_hidden, splits
+from tests.samplers.joints import Laws, Tables, everything, joints, log_step, sparse_chain, sparse_hidden, splits
 from unmask import UnmaskError, generate
 from unmask.denoisers import Denoiser, Ideal, Perturbed
 from unmask.denoisers import Engine as EngineOf
@@ -448,36 +447,16 @@ def test_mistakes_get_one_line(how, message):
         generate(load("paper-2gram"), **{"rows": 2, "length": 4, "steps": 2, "draw": "fitted"} | how)
 
 
-def fitted_by_hand(allowed, p, sweeps):
-    """J over all V^L strings after some sweeps, from left to right, with the stop rule."""
-    length, axes = p.shape[0], range(p.shape[0])
-    ones = [np.eye(length, dtype=int)[i] * (p.shape[1] - 1) + 1 for i in axes]
-    f, before = p.copy(), np.inf
-
-    def joint():
-        weights = reduce(np.multiply, [f[i].reshape(ones[i]) for i in axes], allowed)
-        return weights / weights.sum()
-
-    for _ in range(sweeps):
-        apart = 0.0
-        for i in axes:
-            m = joint().sum(tuple(j for j in axes if j != i))
-            apart += np.abs(m - p[i]).sum()
-            f[i] *= np.divide(p[i], m, out=np.zeros_like(m), where=m > 0)
-        if not apart < 0.9 * before:
-            break
-        before = apart
-    return joint()
-
-
 @pytest.mark.parametrize("sweeps", [0, 1, 2, 3, 5])
 def test_each_sweep_is_one_of_proportional_fitting(sweeps):
     """Also with marginals that no joint on the constraint has."""
-    (language, length), g = WIDE, np.random.default_rng(sweeps)
-    p = g.dirichlet(np.ones(4), size=length)
+    language, length = WIDE
+    p = np.random.default_rng(sweeps).dirichlet(np.ones(4), size=length)
     strings = torch.cartesian_prod(*[torch.arange(4)] * length)
-    allowed = language.supports(strings)
-    expected = fitted_by_hand(allowed.numpy().reshape((4,) * length), p, sweeps).reshape(-1)[allowed.numpy()]
+    strings = strings[language.supports(strings)]
+    denoiser, every = Fixed(torch.from_numpy(p), language), tuple(range(length))
     joint = Joint(automata.support(language), sweeps)
-    log = log_step(Fixed(torch.from_numpy(p), language), joint, strings[allowed], (), tuple(range(length)))
-    assert np.exp(log) == pytest.approx(expected, rel=1e-9)
+    expected = Tables(denoiser, joint, length).law((4,) * length, every)
+    assert len(expected) == len(strings)
+    log = log_step(denoiser, joint, strings, (), every)
+    assert np.exp(log) == pytest.approx([expected[tuple(x)] for x in strings.tolist()], rel=1e-9)

@@ -9,8 +9,6 @@ A chi-square test of one language and draw, over all its rows, has a false-alarm
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import pytest
@@ -18,14 +16,15 @@ import torch
 from scipy.stats import chi2
 
 from tests.brute import sequences, tiny_languages
+from tests.doubles import Everywhere
+from tests.samplers.joints import Tables
 from unmask import generate
-from unmask.denoisers import Denoiser, Ideal
+from unmask.denoisers import Ideal
 from unmask.diagnosis.likelihood import follow
 from unmask.languages import Answers
 from unmask.samplers import SAMPLERS
 from unmask.samplers.contract import as_sampler
 from unmask.samplers.joint import Together, as_joint, log_paths
-from unmask.samplers.joint.fitting import LESS, SMOOTH
 from unmask.samplers.schedules import deltas
 
 ROWS, ALARM = 400, 1e-5
@@ -45,100 +44,19 @@ def can_be_joint(name):
 RULES = [*filter(can_be_joint, SAMPLERS.names())]
 
 
-class Biased(Denoiser):
+class Biased(Everywhere):
     """The ideal denoiser, which never expects one token: where the language needs it, every string is excluded."""
 
     def __init__(self, language, length, never):
         self.language, self.vocabulary, self.never = language, language.vocabulary, never
         self.inner = Ideal(language)
 
-    def posterior(self, tokens, positions=None, time=None):
-        out = self.inner.posterior(tokens, positions, time).clone()
+    def marginals(self, tokens):
+        out = self.inner.posterior(tokens).clone()
         out[..., self.never] = 0
         total = out.sum(-1, keepdim=True)
         other = torch.eye(self.vocabulary, dtype=torch.float64)[(self.never + 1) % self.vocabulary]
         return torch.where(total > 0, out / total, other)
-
-
-@dataclass(eq=False)
-class Tables:
-    """J(x_S | x_R) of one draw by tables of strings."""
-
-    denoiser: Denoiser
-    joint: object
-    length: int
-    cache: dict = field(default_factory=dict)
-
-    @cached_property
-    def allowed(self):
-        """(strings, weights): those that the automaton accepts, walked symbol by symbol."""
-        automaton, strings = self.joint.automaton, sequences(self.denoiser.vocabulary, self.length)
-        kinds = automaton.classes[strings]
-        weight, state = np.ones(len(strings)), np.zeros(len(strings), int)
-        for column in kinds.T:
-            move = automaton.moves[state, column]
-            weight *= np.where(move < 0, 0, 1 if automaton.weights is None else automaton.weights[state, column])
-            state = np.maximum(move, 0)
-        weight *= automaton.final[state]
-        return strings[weight > 0], weight[weight > 0]
-
-    def law(self, context, step):
-        """{x_S: J(x_S | x_R)}; context: tokens, V where hidden; step: the positions S."""
-        key = context, step
-        if key not in self.cache:
-            self.cache[key] = self._law(np.array(context), list(step))
-        return self.cache[key]
-
-    def _law(self, context, step):
-        strings, weights = self.allowed
-        hidden = np.flatnonzero(context == self.denoiser.vocabulary)
-        fits = (strings[:, context < self.denoiser.vocabulary] == context[context < self.denoiser.vocabulary]).all(1)
-        together = np.array(step) if self.joint.alone else hidden
-        inside, weights = strings[fits][:, together], weights[fits]
-        if self.joint.alone:  # whatever the later positions hold
-            inside = np.unique(inside, axis=0)
-            weights = np.ones(len(inside))
-
-        p = self.denoiser.posterior(torch.from_numpy(context)[None])[0].numpy()[together]
-        single = len(step) == 1 and self.joint.single
-        fitted = [k for k, place in enumerate(together) if place in step or not single]
-        f = self._fit(p, inside, weights, fitted)
-        mass = weights * np.prod([f[k][inside[:, k]] for k in range(len(together))], axis=0)
-        mass /= mass.sum()
-
-        where = [together.tolist().index(place) for place in step]
-        law = defaultdict(float)
-        for row, m in zip(inside[:, where].tolist(), mass, strict=True):
-            law[tuple(row)] += m
-        return law
-
-    def _fit(self, p, inside, weights, fitted):
-        """Potentials f (K, V), by sweeps from left to right; those of positions that are not fitted are 1."""
-        places = range(len(p))
-
-        def mass(f):
-            return weights * np.prod([f[k][inside[:, k]] for k in places], axis=0)
-
-        def start(p):
-            return np.where(np.isin(places, fitted)[:, None], p, 1.0)
-
-        f = start(p)
-        if not mass(f).sum() > 0:
-            p = (p + SMOOTH) / (p + SMOOTH).sum(1, keepdims=True)
-            f = start(p)
-
-        before = np.inf
-        for _ in range(self.joint.sweeps):
-            apart = 0.0
-            for k in fitted:
-                m = np.bincount(inside[:, k], mass(f), len(p[k]))
-                m /= m.sum()
-                apart += np.abs(m - p[k]).sum()
-                f[k] = np.where(m > 0, f[k] * p[k] / np.where(m > 0, m, 1), f[k])
-            if apart > LESS * before:
-                break
-            before = apart
-        return f
 
 
 def steps_of(given, tokens, order, vocabulary):
