@@ -124,8 +124,8 @@ class Step:
     def best(self, j):
         return heat(self.p[j], 0).index(1.0)
 
-    def surest(self, scores, number=1):
-        return surest_first(self.row, self.turn, scores, self.o.get("ties", "chance"), self.o.get("noise", 0))[:number]
+    def surest(self, scores, number=1, noise=0.0):
+        return surest_first(self.row, self.turn, scores, self.o.get("ties", "chance"), noise)[:number]
 
     def enough(self, scores, threshold):
         return [j for j in scores if scores[j] >= threshold - EXACT] or self.surest(scores)
@@ -157,12 +157,12 @@ def low_confidence(s):
     tokens, last = s.draw(), s.o.get("last", ())
     rest = {j: 1 - sum(p[token] for token in last) for j, p in s.p.items()}
     scores = {j: 0.0 if tokens[j] in last else p[tokens[j]] / rest[j] for j, p in s.p.items()}
-    return s.surest(scores, s.count), tokens
+    return s.surest(scores, s.count, s.o.get("noise", 0)), tokens
 
 
 def by(score):
     """The surest positions, as many as the schedule gives."""
-    return lambda s: s.surest(s.scores(score), s.count)
+    return lambda s: s.surest(s.scores(score), s.count, s.o.get("noise", 0))
 
 
 def most(score, fits):
