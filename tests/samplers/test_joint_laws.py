@@ -152,6 +152,7 @@ def test_given_tokens_and_rows_of_several_lengths(name, draw):
     assert Case(Ideal(language), length, draw, given=given).p() > ALARM
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
 @pytest.mark.parametrize(
     ("name", "never"), [("2-gram, pruned", 2), ("3-gram, pruned", 1), ("4-gram, pruned", 0), ("hmm, periodic", 0)]
