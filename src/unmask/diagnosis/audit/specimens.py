@@ -80,14 +80,20 @@ class Specimen:
 
     fault: str
     sampler: Sampler
-    detail: str = ""
+    detail: str = ""  # of a graded fault, its value
     value: float | None = None
     steps: int | None = None  # if different from the requested number
 
     @property
     def name(self) -> str:
-        shown = self.detail if self.value is None else f"{self.value:.3g}"
-        return f"{self.fault} ({shown})" if shown else self.fault
+        return named(self.fault, self.detail)
+
+
+def named(fault: str | None, detail: object) -> str:
+    """A fault with its detail, if it has one."""
+    if detail:
+        return f"{fault} ({detail})"
+    return str(fault)
 
 
 @dataclass(frozen=True)
@@ -103,12 +109,14 @@ class Meant:
 
     @property
     def denoiser(self) -> Denoiser:
-        return Altered(self.exact, partial(filtered, self.filters)) if self.filters else self.exact
+        if not self.filters:
+            return self.exact
+        return Altered(self.exact, partial(filtered, self.filters))
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
-        exact = self.exact if change is None else Altered(self.exact, change)
-        return Changed(self.sampler, denoiser=Altered(exact, partial(filtered, filters)))
+        changed = Altered(self.exact, change)
+        return Changed(self.sampler, denoiser=Altered(changed, partial(filtered, filters)))
 
 
 @dataclass(frozen=True)
@@ -196,12 +204,15 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
 def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     """Filters that are left out, in another order, of other numbers, or after the choice of positions."""
     sampler, filters, names = meant.sampler, meant.filters, list(meant.filters)
-    yield Specimen("filters left out", meant.with_filters({}), "all" if len(names) > 1 else names[0])
-    for name in names if len(names) > 1 else ():
+    if len(names) > 1:
+        yield Specimen("filters left out", meant.with_filters({}), "all")
+    for name in names:
         yield Specimen("filters left out", meant.with_filters(_only(filters, NEUTRAL.keys() - {name})), name)
 
-    moved = sorted(names, key="temperature".__eq__ if names[0] == "temperature" else "temperature".__ne__)
-    order = moved if "temperature" in names else names[::-1]
+    order = names[::-1]
+    if "temperature" in names:  # it moves to the other end
+        first = names[0] == "temperature"
+        order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
         other = meant.with_filters({name: filters[name] for name in order})
         yield Specimen("order of filters", other, ", ".join(order))
@@ -233,18 +244,20 @@ def tempered(meant: Meant, temperature: float) -> Specimen:
         changed = _inside(meant.sampler, temperature=temperature)
     else:
         changed = Changed(meant.sampler, change=partial(filtered, {"temperature": temperature}))
-    return Specimen("temperature", changed, value=temperature)
+    return Specimen("temperature", changed, f"{temperature:.3g}", temperature)
 
 
 def stepped(sampler: Sampler, steps: float) -> Specimen:
     """Another number of steps."""
     number = max(1, round(min(steps, 1e6)))
-    return Specimen("miscounted steps", sampler, value=number, steps=number)
+    return Specimen("miscounted steps", sampler, f"{number:.3g}", number, number)
 
 
 def deciding(sampler: Sampler) -> Sampler:
     """The sampler that chooses positions: the inner one of blocks and of Dream."""
-    return deciding(inner_of(sampler)) if isinstance(sampler, Blocks | Dreamed) else sampler
+    while isinstance(sampler, Blocks | Dreamed):
+        sampler = inner_of(sampler)
+    return sampler
 
 
 def _inside(sampler: Sampler, **options: Any) -> Sampler:

@@ -70,14 +70,11 @@ class Statistics:
         whole = bits.sum(1)
         invalid = self.language.impossible(tokens)
 
+        lags = range(1, min(5, tokens.shape[1]))
         counts = [
             _histogram(pairs, int(self.cells.max()) + 1),
             _histogram(classes, BITS + 2),
-            *(
-                (tokens[:, lag:] == tokens[:, :-lag]).sum(1, keepdim=True)
-                for lag in range(1, 5)
-                if lag < len(tokens[0])
-            ),
+            *((tokens[:, lag:] == tokens[:, :-lag]).sum(1, keepdim=True) for lag in lags),
             invalid.unsqueeze(1),
         ]
 
@@ -86,8 +83,9 @@ class Statistics:
             (whole - self.typical) ** 2,
             (_histogram(tokens, self.language.vocabulary) ** 2).sum(1),
             (counts[0] ** 2).sum(1),
-            *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
+        if order is not None and surprise is not None:
+            measured += self._ordered(order, surprise)
 
         columns = torch.cat([*counts, torch.stack(measured, 1)], 1).double()
         return Rows(tokens, columns, columns.shape[1] - len(measured), whole, invalid)
@@ -133,6 +131,11 @@ class Rows:
         return len(self.columns)
 
 
+def halves(columns: Tensor) -> Tensor:
+    """(2, D): the means of every other row of (B, D)."""
+    return torch.stack([columns[k::2].mean(0) for k in range(2)])
+
+
 class Noise:
     """Covariance of the difference of two means, without directions of zero variance.
 
@@ -159,9 +162,16 @@ class Noise:
         pooled = pooled[self.used][:, self.used] * (1 / n + 1 / m)
         self.scale = pooled.diagonal().sqrt()
         values, vectors = torch.linalg.eigh(pooled / self.scale / self.scale.unsqueeze(1))
-        large = values > NEGLIGIBLE * values.max() if len(values) else values > 0
+        large = values > NEGLIGIBLE * values[-1:]  # the largest is the last
         self.whiten = vectors[:, large] / values[large].sqrt()
         self.degrees = int(large.sum())
+
+    def misfit(self, difference: Tensor) -> float:
+        """The squared distance of two means whose difference is (D); infinite if they certainly differ."""
+        if self.apart:
+            return math.inf
+        white = self.white(difference)
+        return float(white @ white)
 
     def white(self, difference: Tensor) -> Tensor:
         """A difference of means (D) in coordinates (degrees) whose noise is standard normal."""
@@ -175,8 +185,10 @@ def _histogram(codes: Tensor, size: int) -> Tensor:
 
 def chi_square(value: float, degrees: int) -> float:
     """P(chi-square >= value); 0 for an infinite value, otherwise 1 without degrees of freedom."""
-    if math.isinf(value) or not degrees:
-        return 0.0 if math.isinf(value) else 1.0
+    if math.isinf(value):
+        return 0.0
+    if not degrees:
+        return 1.0
     return float(stats.chi2.sf(value, degrees))
 
 
