@@ -146,9 +146,6 @@ class Ties(Randomness):
         ranks = (positions.double() + 0.5) / (int(positions.max()) + 1)
         return torch.broadcast_tensors(rows, 1 - ranks if self.reverse else ranks)[1]
 
-    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
-        return self.uniform(stream, self.row_ids.unsqueeze(1), torch.arange(length))
-
 
 class Unread(Tensor):
     """Stands for numbers that do not follow from a context; every use is an error."""
@@ -226,7 +223,9 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
 
         after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
-        return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
+        if choice.hide is not None:
+            after = after.masked_fill(choice.hide, contexts.vocabulary)
+        return after, view, rng
 
     # an order of equal scores matters only where it changes a text that can occur
     after, view, rng = decided(False)

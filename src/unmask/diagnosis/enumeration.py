@@ -62,11 +62,17 @@ def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, li
     inner = sampler
     if isinstance(sampler, Blocks) and sampler.nucleus == 1:
         numbers = sampler.numbered(hidden.unsqueeze(0), None)
-        inner = inner_of(sampler) if sampler.first is None else FirstAlone(inner_of(sampler), sampler.first)
+        inner = inner_of(sampler)
+        if sampler.first is not None:
+            inner = FirstAlone(inner, sampler.first)
 
-    problem = "adds noise to its scores" if getattr(inner, "noise", 0) else ""
-    if sampler.reads != CANVAS or inner.implements("run"):
-        problem = "has its own loop" if sampler.reads == CANVAS else "reads an AR model"
+    problem = ""
+    if sampler.reads != CANVAS:
+        problem = "reads an AR model"
+    elif inner.implements("run"):
+        problem = "has its own loop"
+    elif getattr(inner, "noise", 0):
+        problem = "adds noise to its scores"
     if problem:
         raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
 
@@ -85,8 +91,9 @@ def after(contexts: Contexts, sampler: Sampler, states: States, step: Step) -> S
     """The states after a step; a context may occur several times."""
     hidden = (states.tokens == contexts.vocabulary) & step.inside
     if sampler.implements("choose"):
-        idle = sampler.pace == "counts" and not step.count
-        return states if idle else chosen(contexts, sampler, states, hidden, step)
+        if sampler.pace == "counts" and not step.count:
+            return states
+        return chosen(contexts, sampler, states, hidden, step)
     parts = [revealed(contexts, states, *one, step.of_paths) for one in sets(sampler, hidden, step)]
     return States(torch.cat([part.tokens for part in parts]), torch.cat([part.mass for part in parts]), {})
 
@@ -123,7 +130,9 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
     tokens[:, positions] = draws.repeat(len(some), 1)
     written = contexts.p[rows, positions, tokens[:, positions]].prod(1)
     mass = (states.mass * chance)[some].repeat_interleave(len(draws))
-    return States(tokens, mass * (own_gradient(written, written) if of_paths else written), {})
+    if of_paths:
+        written = own_gradient(written, written)
+    return States(tokens, mass * written, {})
 
 
 def merged(contexts: Contexts, states: States) -> States:

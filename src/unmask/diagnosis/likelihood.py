@@ -139,7 +139,7 @@ def _of_paths(
     error = torch.zeros_like(nats)
     calls = torch.zeros_like(nats, dtype=torch.int64)
     exact = True
-    ends = [nats, nats]
+    ends = torch.stack([nats, nats])
 
     patterns, which = (start == denoiser.vocabulary).unique(dim=0, return_inverse=True)
     for number, hidden in enumerate(patterns):
@@ -172,20 +172,20 @@ def _of_paths(
         nats = nats.index_put((rows,), mean)
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
 
-        around = [_around(one - middle) for one, middle in zip(log.detach(), mean.detach(), strict=True)]
-        ends = [
-            end.index_put((rows,), mean.detach() + torch.tensor(own, dtype=torch.float64))
-            for end, own in zip(ends, zip(*around, strict=True), strict=True)
-        ]
+        middle = mean.detach()
+        around = [_around(one) for one in log.detach() - middle.unsqueeze(1)]
+        ends[:, rows] = middle + torch.tensor(around, dtype=torch.float64).T
 
-    low, high = (torch.where(error > 0, end, nats.detach()).clamp(max=0.0) for end in ends)
+    low, high = torch.where(error > 0, ends, nats.detach()).clamp(max=0.0)
     return SamplerLikelihood(nats, error, calls, exact, None if exact else (low, high))
 
 
 def _around(log: Tensor) -> tuple[float, float]:
     """The logarithms of the ends of the mean of e^log (n), which is 1."""
     mean = interval(log.exp().nan_to_num(0.0), least=0.0)
-    return math.log(max(mean.low, 1e-300)) if mean.low > 0 else -math.inf, math.log(mean.high)
+    if mean.low <= 0:
+        return -math.inf, math.log(mean.high)
+    return math.log(max(mean.low, 1e-300)), math.log(mean.high)
 
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:
@@ -248,11 +248,10 @@ def follow(
 
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
-    slices = (slice(first, first + block) for first in range(0, rows, block))
 
     parts: list[Paths] = []
     with progress.track("reading", rows) as advance:
-        for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
+        for part in over_blocks(read, rows, block, threads=denoiser.concurrent):
             parts.append(part)
             advance(len(part.nats))
 
@@ -269,10 +268,6 @@ class Noted(Randomness):
     def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
         self.used.add(stream)
         return super().uniform(stream, rows, positions, visits)
-
-    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
-        self.used.add(stream)
-        return super().grid(stream, length, visits)
 
 
 def score(
@@ -302,11 +297,14 @@ def score(
     if not likelihood:
         return scored
 
-    tokens = samples.tokens if isinstance(samples, Generation) else as_tokens(samples, "samples")
     if isinstance(samples, Generation):
-        recorded = {name: samples.configuration.get(name) for name in RECORDED}
-        how = (recorded if "sampler" not in how else {}) | how
-        given = samples.given if given is None else given
+        tokens = samples.tokens
+        if "sampler" not in how:
+            how = {name: samples.configuration.get(name) for name in RECORDED} | how
+        if given is None:
+            given = samples.given
+    else:
+        tokens = as_tokens(samples, "samples")
 
     how = {name: value for name, value in how.items() if value is not None}
     if str(how.get("draw", "")).startswith("Joint("):

@@ -175,8 +175,7 @@ def looked(
 
     parts = []
     with progress.track("loss curve", rows) as advance:
-        slices = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-        for losses in over_blocks(look, rows, block) if denoiser.concurrent else map(look, slices):
+        for losses in over_blocks(look, rows, block, threads=denoiser.concurrent):
             parts.append(losses)
             advance(len(losses))
     return LossCurve(revealed, torch.cat(parts), length, seed, monotone, rows * looks * denoiser.calls)
@@ -194,7 +193,7 @@ def masked_losses(
     context = truth.clone()
     context[rows, places] = denoiser.vocabulary
 
-    time = None if denoiser.time_free else hidden.double().mean(1)
+    time = denoiser.time_at(hidden.double().mean(1), len(hidden))
     engine = denoiser.engine(context, start, None if bool(valid.all()) else valid)
     nats = -as_marginals(engine.at(rows, places, time)).of(truth[rows, places]).double().log()
     return torch.zeros(len(truth), dtype=torch.float64).index_add_(0, rows, nats) / hidden.sum(1)
@@ -234,8 +233,9 @@ def _fit(total: Floats, count: Floats, monotone: bool) -> Floats:
 
     seen = np.flatnonzero(count)
     means = total[seen] / count[seen]
-    fitted = isotonic_regression(means, weights=count[seen], increasing=False).x if monotone else means
-    return np.interp(np.arange(len(total)), seen, fitted)
+    if monotone:
+        means = isotonic_regression(means, weights=count[seen], increasing=False).x
+    return np.interp(np.arange(len(total)), seen, means)
 
 
 def revealed_counts(rows: int, length: int, looks: int, seed: int) -> Tensor:

@@ -100,7 +100,9 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
 
 def sets_of(size: int, draws: int, seed: int) -> Sets:
     """All sets of positions of a target if there are at most `draws`, else `draws` random sets."""
-    return every(size) if size <= FEW and 2**size - 1 <= draws else drawn(size, draws, seed)
+    if size <= FEW and 2**size - 1 <= draws:
+        return every(size)
+    return drawn(size, draws, seed)
 
 
 def every(size: int) -> Sets:

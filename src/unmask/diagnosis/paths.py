@@ -56,7 +56,7 @@ class Rule(NamedTuple):
 
 
 def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list[Block]] | None:
-    """The rule and the blocks of a row with hidden positions, Bool (L); None if there is no closed form."""
+    """The rule and the blocks of a row with hidden positions, Bool (L); None for a rule without these chances."""
     inner, parts = stages(sampler, hidden, delta)
     if type(inner) in (FixedSize, FirstHitting):
         rule = Rule(True)
@@ -131,7 +131,9 @@ def estimated(
             places = _places(hidden, inside)
             rows = _rows(denoiser, places.shape[1], count)
             for x, left, some in zip(texts.split(rows), hidden.split(rows), places.split(rows), strict=True):
-                parts.append(_taken(denoiser, rule, x, left, some, count, generator))
+                taken, sets = _drawn(denoiser, rule, x, left, some, count, generator)
+                chance = _chances(denoiser, rule, x, left, some, sets.unsqueeze(1)).squeeze(1)
+                parts.append((taken, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets))
 
             total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
 
@@ -141,22 +143,7 @@ def estimated(
     return nats
 
 
-def _taken(
-    denoiser: Denoiser,
-    rule: Rule,
-    x: Tensor,
-    hidden: Tensor,
-    places: Tensor,
-    count: int,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(log T (R), log t(F) (R), F (R, k)): F drawn with probability t(F) / T, as indices of the positions (R, h)."""
-    with torch.no_grad():
-        total, sets = _drawn(denoiser, rule, x, hidden, places, count, generator)
-    chance = _chances(denoiser, rule, x, hidden, places, sets.unsqueeze(1)).squeeze(1)
-    return total, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets
-
-
+@torch.no_grad()
 def _drawn(
     denoiser: Denoiser,
     rule: Rule,
@@ -166,7 +153,7 @@ def _drawn(
     count: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """(log T (R), F (R, k))."""
+    """(log T (R), F (R, k)): F drawn with probability t(F) / T, as indices of the positions (R, h)."""
     p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
     own = p.gather(2, tokens.unsqueeze(2)).squeeze(2)
     size = places.shape[1]

@@ -104,6 +104,11 @@ class Observed:
             raise UnmaskError(f"{meant.sampler.spec} has no steps to compare with the record. Pass the language only")
         return cls(tokens, order, runs, predictions(meant.denoiser, tokens, order), meant)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Number of rows of each run."""
+        return [len(run.step) for run in self.runs]
+
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
         steps, calls = len(self.meant.delta), [run.steps for run in self.runs]
@@ -119,22 +124,21 @@ class Observed:
 
         if not keeps_schedule(deciding(self.meant.sampler)) or set(calls) == {steps}:
             return self, right
-        if any(run.idle for run in self.runs):  # calls without a change are no steps
-            parts = [
-                part.unique(return_inverse=True) for part in self.order.split([len(run.step) for run in self.runs])
-            ]
-            if {len(values) for values, _ in parts} == {steps}:
-                return replace(self, order=torch.cat([number + 1 for _, number in parts])), right
+        idle = any(run.idle for run in self.runs)
+        if idle:  # calls without a change are no steps
+            values, numbers = zip(*(part.unique(return_inverse=True) for part in self.order.split(self.sizes)), strict=True)
+            if set(map(len, values)) == {steps}:
+                return replace(self, order=torch.cat(numbers) + 1), right
 
         if max(calls) > steps:
             return self, wrong
         if deciding(self.meant.sampler).pace == "steps":  # done before its last step
             return self, right
-        if any(run.idle for run in self.runs):
+        if idle:
             return self, wrong
         if self.meant.sampler.draws_steps:
             empty = sum(float(((1 - self.meant.delta) ** run.step.numel()).sum()) for run in self.runs)
-            missing = sum(steps - count for count in calls)
+            missing = steps * len(calls) - sum(calls)
             p_value = at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
             return replace(self, aligned=False), replace(wrong, p_value=p_value)
 
@@ -200,12 +204,12 @@ class Observed:
     @property
     def temperature(self) -> Estimate | None:
         """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
-        rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
-        tokens, order = self.tokens[rows], self.order[rows]
-        predicted = list(posteriors(self.meant.denoiser, tokens, order))
-        log = torch.cat([-surprise_of(p) for _, _, p in predicted])
-        own = torch.cat([tokens[row, position] for row, position, _ in predicted]).unsqueeze(1)
-        step = torch.cat([order[row, position] for row, position, _ in predicted])
+        some = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
+        tokens, order = self.tokens[some], self.order[some]
+        rows, positions, p = map(torch.cat, zip(*posteriors(self.meant.denoiser, tokens, order), strict=True))
+        log = -surprise_of(p)
+        own = tokens[rows, positions].unsqueeze(1)
+        step = order[rows, positions]
 
         beta = 1.0
         for _ in range(NEWTON):
@@ -216,10 +220,11 @@ class Observed:
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
 
-        p_value = min(explained(more, spread), self._classes(log, p, own))
+        if min(explained(more, spread), self._classes(log, p, own)) < CHANCE:
+            return None
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
-        return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
+        return Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
 
     @staticmethod
     def _classes(log: Tensor, p: Tensor, own: Tensor) -> float:
@@ -238,8 +243,9 @@ class Observed:
 
     def _remasked(self) -> Finding:
         hidden, replaced = sum(run.rehidden for run in self.runs), sum(run.replaced for run in self.runs)
-        again = f"{hidden} of {self.order.numel()} positions are hidden again"
-        what = again if hidden else f"{replaced} tokens replaced"
+        what = f"{replaced} tokens replaced"
+        if hidden:
+            what = f"{hidden} of {self.order.numel()} positions are hidden again"
         return Finding("remasking", float(not hidden and not replaced), "remasking", what)
 
     def _counts(self, ours: Tensor) -> Finding:
@@ -288,9 +294,8 @@ class Observed:
         what = f"step {number + 1} of {len(self.meant.delta)} reveals {between} positions of a row, not {should}"
 
         # right numbers in the whole batch: positions were chosen over all of its rows
-        batches = torch.stack([part.sum(0) for part in counts.split([len(run.step) for run in self.runs])])
-        sizes = torch.tensor([len(run.step) for run in self.runs]).unsqueeze(1)
-        if bool((batches == sizes * expected).all()):
+        batches = torch.stack([part.sum(0) for part in counts.split(self.sizes)])
+        if bool((batches == torch.tensor(self.sizes).unsqueeze(1) * expected).all()):
             return Finding("counts", 0.0, "batch-flattened choice", what)
 
         nothing = (counts.sum(0) == 0) & (expected > 0)

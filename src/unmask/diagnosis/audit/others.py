@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Denoiser, as_marginals
+from unmask.denoisers import Denoiser, Reshaped, as_marginals
 from unmask.diagnosis.audit.changes import Altered, AlteredEngine
 from unmask.diagnosis.audit.specimens import CUTS, Changed, Meant, Specimen, deciding, replaced_inside
 from unmask.samplers import Sampler
@@ -86,7 +86,7 @@ class LateEngine(AlteredEngine):
 
     last = (torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
 
-    def __init__(self, denoiser: Late, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
+    def __init__(self, denoiser: Reshaped, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
         super().__init__(denoiser, tokens.clone(), given, valid)
         self.now = tokens
 

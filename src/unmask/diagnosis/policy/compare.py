@@ -80,12 +80,18 @@ class Moment:
     def advantage(self) -> Tensor:
         return self.task.rewards - self.reward
 
+    def chances(self, surrogate: Surrogate) -> Tensor:
+        """(V^L): p with the gradient that a surrogate without a score takes."""
+        if surrogate.of_paths:
+            return self.task.distribution(self.contexts, True)
+        return self.p
+
     def direction(self, surrogate: Surrogate) -> Tensor:
         """(C, L, V): E g^ in the table of log-probabilities."""
         p, advantage = self.p.detach(), self.advantage
         weight = surrogate.weight(p, advantage)
         if surrogate.score is None:
-            value = (self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p) @ weight
+            value = self.chances(surrogate) @ weight
         else:
             more = {"advantage": advantage} if surrogate.sided else {}
             value = (p * weight) @ surrogate.score(self.contexts, self.contexts.texts, None, **more)
@@ -96,22 +102,23 @@ class Moment:
         p, x, advantage = self.p.detach(), self.contexts.texts[rows], self.advantage
         weight = surrogate.weight(p, advantage)[rows] / len(x)
         if surrogate.score is None:
-            chances = self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p
-            value = weight @ (chances[rows] / p[rows])
+            value = weight @ (self.chances(surrogate)[rows] / p[rows])
             (direction,) = torch.autograd.grad(value, self.contexts.log, retain_graph=True)
             return self.policy.pulled(self.contexts, [direction])[0]
         if surrogate.sided:
             options["advantage"] = advantage[rows]
         scores = checked(surrogate.score(self.policy, x, generator, **options), len(x))
-        weights = self.policy.weights
-        return flat(torch.autograd.grad(weight @ scores.double(), weights, allow_unused=True), weights)
+        value = weight @ scores.double()
+        return flat(torch.autograd.grad(value, self.policy.weights, materialize_grads=True))
 
 
 def checked(scores: object, rows: int) -> Tensor:
     """Check the numbers (B) that a surrogate has returned."""
     problem = ""
-    if not isinstance(scores, Tensor) or scores.shape != (rows,):
-        problem = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else shown(scores)
+    if not isinstance(scores, Tensor):
+        problem = shown(scores)
+    elif scores.shape != (rows,):
+        problem = f"shape {tuple(scores.shape)}"
     elif not scores.requires_grad:
         problem = "numbers without a gradient"
     elif bool((bad := ~scores.detach().isfinite()).any()):
@@ -187,10 +194,11 @@ def compare(
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
     exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
 
-    noisy = {}
-    for number in (1,) if own or used.score is None else calls:
-        options = {} if own else {"calls": arguments.whole("calls", number)}
-        noisy[number] = noise(now, used, exact, seed, groups, group, **options)
+    how = (now, used, exact, seed, groups, group)
+    if own or used.score is None:
+        noisy = {1: noise(*how)}
+    else:
+        noisy = {number: noise(*how, calls=arguments.whole("calls", number)) for number in calls}
 
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
 
