@@ -60,6 +60,13 @@ def lines(rows: Sequence[Row]) -> list[str]:
     return shown
 
 
+def plural(noun: str, number: float) -> str:
+    """The noun that stands behind a number: 1 step, 2 steps."""
+    if number == 1:
+        return noun
+    return f"{noun}s"
+
+
 def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table with a title, its first column left-aligned and the others right-aligned.
 
