@@ -45,8 +45,10 @@ class Contexts:
         numbers = count * len(start) * vocabulary
         if numbers > MOST_NUMBERS:
             size = f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts"
-            advice = f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols"
-            raise UnmaskError(f"{size} with {numbers:,} probabilities; {advice}")
+            raise UnmaskError(
+                f"{size} with {numbers:,} probabilities",
+                f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols",
+            )
         self.digits = (vocabulary + 1) ** torch.arange(len(self.places)).flip(0)
         self.tokens = self.filled(vocabulary + 1)  # (C, L): context c in row c
         self.texts = self.filled(vocabulary)  # (V^H, L)

@@ -199,8 +199,10 @@ def checked_sampler(sampler: str | Sampler) -> Sampler:
     elif not used.chooses_before_drawing:
         problem = "chooses positions by drawn tokens"
     if problem:
-        expected = "expected a sampler that chooses positions first, such as entropy. Pass another --sampler"
-        raise UnmaskError(f"sampler {used.spec} {problem}; {expected}")
+        raise UnmaskError(
+            f"sampler {used.spec} {problem}",
+            "expected a sampler that chooses positions first, such as entropy. Pass another --sampler",
+        )
     return used
 
 
@@ -211,8 +213,10 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
         raise UnmaskError(f"texts have shape {tuple(texts.shape)}; expected (rows, length), neither of them 0")
     if bool((wrong := (texts < 0) | (texts >= denoiser.vocabulary)).any()):
         row = int(wrong.any(1).int().argmax())
-        problem = f"row {row} of the texts has token {int(texts[wrong][0])}"
-        raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+        raise UnmaskError(
+            f"row {row} of the texts has token {int(texts[wrong][0])}",
+            f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
+        )
 
     start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
@@ -310,8 +314,10 @@ def score(
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:
-        problem = "the samples have no record of their sampler"
-        raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
+        raise UnmaskError(
+            "the samples have no record of their sampler",
+            "expected a sampler for --likelihood. Pass --sampler and --steps",
+        )
 
     likely = of_sampler(Ideal(known), texts=tokens, given=given, **how)
     there = likely.nats.isfinite()

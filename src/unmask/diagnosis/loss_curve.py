@@ -204,26 +204,33 @@ def _truth(
 ) -> tuple[Tensor, Tensor]:
     """(samples (rows, L) padded like `start`, positions (rows, M) that are not given) after their checks."""
     if len(samples) != len(start) or len(samples) < 2:
-        problem = f"there are {len(samples)} samples and {len(start)} rows of given tokens"
-        raise UnmaskError(f"{problem}; expected equal numbers, at least 2")
+        raise UnmaskError(
+            f"there are {len(samples)} samples and {len(start)} rows of given tokens",
+            "expected equal numbers, at least 2",
+        )
 
     truth = start.clone()
     free = (start == denoiser.vocabulary) & valid
     for number, row in enumerate(samples):
         where = valid[number]
         if len(row) != int(where.sum()):
-            problem = f"sample {number} has {len(row)} tokens"
-            raise UnmaskError(f"{problem}; expected {int(where.sum())}, as in its given row")
+            raise UnmaskError(
+                f"sample {number} has {len(row)} tokens", f"expected {int(where.sum())}, as in its given row"
+            )
         truth[number, where] = row
 
         if bool((wrong := (row < 0) | (row >= denoiser.vocabulary)).any()):
-            problem = f"sample {number} has token {int(row[wrong][0])}"
-            raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+            raise UnmaskError(
+                f"sample {number} has token {int(row[wrong][0])}",
+                f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
+            )
 
     counts = free.sum(1)
     if not bool((counts == counts[0]).all()) or not int(counts[0]):
-        problem = f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given"
-        raise UnmaskError(f"{problem}; expected the same number in all rows, at least 1")
+        raise UnmaskError(
+            f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given",
+            "expected the same number in all rows, at least 1",
+        )
     return truth, free.nonzero()[:, 1].view(len(start), -1)
 
 

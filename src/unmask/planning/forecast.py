@@ -176,8 +176,10 @@ def _answers(
     tokens = [torch.from_numpy(speaker(model).encode(text)).long()[:length] for text in texts]
     long = [number for number, one in enumerate(tokens) if len(one) == length]
     if len(long) < 2:
-        problem = f"{len(long)} of {len(texts)} texts have {length} tokens"
-        raise UnmaskError(f"{problem}; expected at least 2. Reduce --length, or add longer texts")
+        raise UnmaskError(
+            f"{len(long)} of {len(texts)} texts have {length} tokens",
+            "expected at least 2. Reduce --length, or add longer texts",
+        )
 
     given = _starts(model, [prompts[number] for number in long], length)
     return given, [torch.cat([one[: len(one) - length], tokens[n]]) for one, n in zip(given, long, strict=True)]

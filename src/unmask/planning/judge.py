@@ -108,13 +108,16 @@ def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
     """Raise an error if the model has no likelihood of this kind with these options."""
     arguments.word("likelihood", likelihood, KINDS)
     if model.card.causal and (likelihood != "bound" or options):
-        problem = f"{model.name} is an AR model, whose likelihood is exact"
-        raise UnmaskError(f"{problem}; expected no likelihood or sampler. Leave them out")
+        raise UnmaskError(
+            f"{model.name} is an AR model, whose likelihood is exact",
+            "expected no likelihood or sampler. Leave them out",
+        )
     if likelihood == "path":
         checked_sampler(usual_options(model, 1, **options)["sampler"])
     elif options:
-        problem = f"the likelihood {likelihood} has no sampler"
-        raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood path")
+        raise UnmaskError(
+            f"the likelihood {likelihood} has no sampler", f"expected no {', '.join(options)}. Pass the likelihood path"
+        )
 
 
 def by_sampler(model: OpenModel, row: Tensor, first: int, draws: int, seed: int, **options: Any) -> Likelihood:

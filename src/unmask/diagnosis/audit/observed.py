@@ -126,7 +126,9 @@ class Observed:
             return self, right
         idle = any(run.idle for run in self.runs)
         if idle:  # calls without a change are no steps
-            values, numbers = zip(*(part.unique(return_inverse=True) for part in self.order.split(self.sizes)), strict=True)
+            values, numbers = zip(
+                *(part.unique(return_inverse=True) for part in self.order.split(self.sizes)), strict=True
+            )
             if set(map(len, values)) == {steps}:
                 return replace(self, order=torch.cat(numbers) + 1), right
 

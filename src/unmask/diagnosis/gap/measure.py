@@ -107,8 +107,10 @@ def gap(
 
 def check_vocabulary(denoiser: Denoiser, symbols: int) -> None:
     if symbols != denoiser.vocabulary:
-        sizes = f"the rows have {symbols} symbols, {denoiser.name} has {denoiser.vocabulary}"
-        raise UnmaskError(f"{sizes}; expected the same. Pass the model that wrote the rows.")
+        raise UnmaskError(
+            f"the rows have {symbols} symbols, {denoiser.name} has {denoiser.vocabulary}",
+            "expected the same. Pass the model that wrote the rows.",
+        )
 
 
 def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
@@ -126,11 +128,14 @@ def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
 def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None) -> Setting:
     """The setting of a generation's configuration, or of the known part of a trace's."""
     if used is not None and used.reads != CANVAS:
-        problem = f"sampler {used.spec} uses an AR model"
-        raise UnmaskError(f"{problem}; expected one that only fills masks, such as ancestral")
+        raise UnmaskError(
+            f"sampler {used.spec} uses an AR model", "expected one that only fills masks, such as ancestral"
+        )
     if used is not None and used.removes != base.removes:
-        problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
-        raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
+        raise UnmaskError(
+            f"sampler {used.spec} removes {used.removes} noise, whose gap is not known",
+            "expected a sampler of masks, such as ancestral. Use score or audit instead.",
+        )
 
     outer = arguments.number("temperature", about.get("temperature", 1.0))
     base = reshaped(base, outer, about.get("top_p", 1.0), about.get("top_k"), about.get("guidance", 0.0))

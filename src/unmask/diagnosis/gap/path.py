@@ -135,8 +135,10 @@ def spread(first: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 def of_generation(generation: Generation) -> Path:
     """The path of generated rows."""
     if generation.taken is None:
-        problem = "tokens were re-masked, but not recorded"
-        raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
+        raise UnmaskError(
+            "tokens were re-masked, but not recorded",
+            "expected a generation with a trace. Call generate(.., trace=True).",
+        )
 
     order, taken = generation.order, generation.taken
     beyond = torch.arange(order.shape[1]) >= generation.lengths.unsqueeze(1)

@@ -124,8 +124,10 @@ def checked(scores: object, rows: int) -> Tensor:
     elif bool((bad := ~scores.detach().isfinite()).any()):
         problem = f"{float(scores.detach()[bad][0])} for row {int(bad.int().argmax())}"
     if problem:
-        expected = f"expected ({rows},), finite, with a gradient. Return one number for each text"
-        raise UnmaskError(f"the surrogate returns {problem}; {expected}")
+        raise UnmaskError(
+            f"the surrogate returns {problem}",
+            f"expected ({rows},), finite, with a gradient. Return one number for each text",
+        )
     assert isinstance(scores, Tensor)
     return scores
 

@@ -126,8 +126,10 @@ def task_of(contexts: Contexts, sampler: str | Sampler, steps: int, reward: Rewa
     rewards = torch.as_tensor(reward(contexts.texts)).detach().double()
     expected = (len(contexts.texts),)
     if rewards.shape != expected or not bool(rewards.isfinite().all()):
-        problem = f"the reward of {expected[0]} texts has shape {tuple(rewards.shape)}"
-        raise UnmaskError(f"{problem}; expected {expected}, finite numbers. Return one for each text")
+        raise UnmaskError(
+            f"the reward of {expected[0]} texts has shape {tuple(rewards.shape)}",
+            f"expected {expected}, finite numbers. Return one for each text",
+        )
     return Task(as_sampler(sampler), deltas(schedule, steps), rewards)
 
 
