@@ -14,7 +14,7 @@ with rows of the text. Words that do not occur in the text are the counterpart o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -179,12 +179,18 @@ class Judges:
             entropy=token_entropy(tokens),
             twin=HeldOut(tokens, 0, Objective(self.twin.shape)).nats(self.twin) / tokens.shape[1],
             ngram=self.by_ngram(tokens),
-            unknown=_rates([self.lexicon.unknown(self.text.tokenizer.documents(row)) for row in tokens.tolist()]),
+            unknown=self._rates(self.lexicon.unknown, tokens),
         )
 
     def by_ngram(self, tokens: Tensor) -> Tensor:
         """(B): nats per character."""
-        return _rates([self.ngram.nats(self.text.tokenizer.documents(row)) for row in tokens.tolist()])
+        return self._rates(self.ngram.nats, tokens)
+
+    def _rates(self, judge: Callable[[Any], tuple[float, int]], tokens: Tensor) -> Tensor:
+        """(B): ratios of the (amount, count) that a judge gives the documents of a row; NaN if the count is 0."""
+        documents = map(self.text.tokenizer.documents, tokens.tolist())
+        amounts, counts = torch.tensor(list(map(judge, documents)), dtype=torch.float64).T
+        return torch.where(counts > 0, amounts / counts, torch.nan)
 
 
 def token_entropy(tokens: Tensor) -> Tensor:
@@ -197,9 +203,3 @@ def token_entropy(tokens: Tensor) -> Tensor:
         1, run, torch.full(tokens.shape, 1 / tokens.shape[1], dtype=torch.float64)
     )
     return torch.special.entr(fraction).sum(1)
-
-
-def _rates(pairs: Sequence[tuple[float, int]]) -> Tensor:
-    """(B): ratios of (amount, count); NaN if the count is 0."""
-    amounts, counts = torch.tensor(pairs, dtype=torch.float64).T
-    return torch.where(counts > 0, amounts / counts, torch.nan)

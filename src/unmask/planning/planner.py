@@ -31,7 +31,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
-from unmask.core.tables import Row, as_html, as_table
+from unmask.core.tables import Row, as_html, as_table, plural
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
@@ -73,8 +73,8 @@ class Plan:
         return about | {"predicted": self.predicted.to_dict(), "method": self.predicted.method}
 
     def __str__(self) -> str:
-        noun = "step" if self.steps == 1 else "steps"
-        return f"{self.steps:,} {noun} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+        steps = f"{self.steps:,} {plural('step', self.steps)}"
+        return f"{steps} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,11 @@ class Verdict:
         return [("advice", self.text), ("predicted", f"{MEANS[self.metric]} {predicted}"), ("method", predicted.method)]
 
     def to_dict(self) -> dict[str, Any]:
-        time = self.time_break_even
-        about = self.chosen.to_dict() | {"break_even_model_calls": self.flop_break_even if time is None else time}
-        about |= {"break_even": {"flop": self.flop_break_even, "time": time}}
-        about |= {} if self.crossover is None else {"crossover": self.crossover}
+        flop, time = self.flop_break_even, self.time_break_even
+        about = self.chosen.to_dict() | {"break_even_model_calls": flop if time is None else time}
+        about["break_even"] = {"flop": flop, "time": time}
+        if self.crossover is not None:
+            about["crossover"] = self.crossover
         return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
 
 
@@ -242,7 +243,9 @@ def plan(
     language.check_length(length)
 
     arguments.word("metric", metric, OPTIMAL)
-    arguments.share("target", target) if metric == "ser" else arguments.number("target", target)
+    if metric == "ser":
+        arguments.share("target", target)
+    arguments.number("target", target)
 
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so KL does not give TER; expected metric ser or kl")
@@ -343,7 +346,7 @@ def _confirmed(
         steps = corrected
 
     enough = [n for n, known in tried.items() if known.high <= target]
-    steps = min(enough) if enough else max(tried)
+    steps = min(enough, default=max(tried))
     return steps, tried[steps]
 
 
@@ -378,9 +381,10 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
 
     aims = {"ser": f"An SER of at most {target:g}", "ter": f"A TER within {100 * target:.3g}% of the language's own"}
     needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {chosen}"
-    if best is not chosen:
-        fewer = best.model_calls < chosen.model_calls
-        needs += f", or {best}" if fewer else f"; schedule {best.schedule} does not need fewer"
+    if best.model_calls < chosen.model_calls:
+        needs += f", or {best}"
+    elif best is not chosen:
+        needs += f"; schedule {best.schedule} does not need fewer"
 
     parts = [advice, needs]
     if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
@@ -390,8 +394,7 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     parts.append(f"AR has no {error} and needs 1/{fewest / flop:.3g} of the compute")
     if goal.learning is None:
         with suppress(UnmaskError):  # it is no chain, or a long one
-            apart, fitted = (
-                joint_orders.enough(goal.language, goal.length, goal.nats(target), x) for x in (False, True)
-            )
+            how = (goal.language, goal.length, goal.nats(target))
+            apart, fitted = joint_orders.enough(*how, False), joint_orders.enough(*how, True)
             parts.append(f"In the best fixed order N = {apart} is enough, with draw='fitted' N = {fitted}")
     return f"{'. '.join(parts)}."

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -95,12 +94,12 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
     grid = denoiser.grid
     even = bool((counts == counts[0]).all())
 
-    def lines(tokens: Tensor) -> Any:
-        return tokens if bool(valid.all()) else [row[there] for row, there in zip(tokens, valid, strict=True)]
+    def lines(tokens: Tensor) -> list[Tensor]:
+        return [row[there] for row, there in zip(tokens, valid, strict=True)]
 
     def write(sampler: str | Sampler, steps: int) -> Generation:
-        start = {"given": lines(given), "first_row": which.tolist()}
-        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, **start)
+        first = which.tolist()
+        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, given=lines(given), first_row=first)
 
     random = "first-hitting"
     if grid is not None:
