@@ -116,9 +116,18 @@ class Forecast:
         for steps, by_schedule in self.gaps.items():
             gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
-        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.curve.length}
-        about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
-        return about | {"break_even_steps": self.time_break_even, "f": self.curve.curve.f.tolist()}
+        return {
+            "verdict": self.text,
+            "target": self.target,
+            "plans": plans,
+            "gaps": gaps,
+            "length": self.curve.length,
+            "rows": len(self.curve.losses),
+            "own_answers": self.own,
+            "model_calls": self.model_calls,
+            "break_even_steps": self.time_break_even,
+            "f": self.curve.curve.f.tolist(),
+        }
 
 
 def forecast(

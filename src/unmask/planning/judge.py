@@ -82,10 +82,9 @@ def judge(
             if model.card.causal and some:
                 by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
             elif likelihood == "chain":
-                by_text |= {number: chain(model, rows[number], 0) for number in some}
+                by_text |= {n: chain(model, rows[n], 0) for n in some}
             elif likelihood == "bound":
-                sets = {number: drawn(len(rows[number]), draws, seed + number) for number in some}
-                by_text |= {number: bound(model, rows[number], 0, sets[number]) for number in some}
+                by_text |= {n: bound(model, rows[n], 0, drawn(len(rows[n]), draws, seed + n)) for n in some}
             else:
                 by_text |= {n: by_sampler(model, rows[n], 0, draws, seed + n, **options) for n in some}
             advance(len(part))

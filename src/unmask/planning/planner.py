@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -69,12 +69,17 @@ class Plan:
     predicted: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        about = {"schedule": self.schedule, "steps": self.steps, "model_calls": self.model_calls}
-        return about | {"predicted": self.predicted.to_dict(), "method": self.predicted.method}
+        return {
+            "schedule": self.schedule,
+            "steps": self.steps,
+            "model_calls": self.model_calls,
+            "predicted": self.predicted.to_dict(),
+            "method": self.predicted.method,
+        }
 
     def __str__(self) -> str:
-        steps = f"{self.steps:,} {plural('step', self.steps)}"
-        return f"{steps} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+        step = plural("step", self.steps)
+        return f"{self.steps:,} {step} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,7 @@ class Goal:
         if ser:
             return self.first_order(delta).map(self.nats)
         mean = self.curve.divergence(delta)
-        method = f"upper bound: mean over orders, {mean.method}"
-        return Estimate(mean.value, mean.low, mean.high, mean.n, mean.level, method)
+        return replace(mean, method=f"upper bound: mean over orders, {mean.method}")
 
     def first_order(self, delta: Tensor) -> Estimate:
         """Return the SER for few errors, far from each other. The interval ends at the upper bound 1 - e^-KL."""
@@ -291,24 +295,21 @@ def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> di
     if goal.metric != "ser" or not target:
         return None
     constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
-    ser = None if times is None else correctness.ser_at(constant, times[0] / times[1])
     return {
         "constant": constant,
         "model_calls_per_token": correctness.model_calls_per_token(constant, target),
-        "ser": ser,
+        "ser": None if times is None else correctness.ser_at(constant, times[0] / times[1]),
     }
 
 
 def least_plan(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:
     """Return the smallest N of a schedule; an error gives the best quality if no N reaches the target."""
     aim = goal.nats(target)
-    seen: dict[int, tuple[Tensor, Estimate]] = {}
 
+    @cache
     def look(steps: int) -> tuple[Tensor, Estimate]:
-        if steps not in seen:
-            delta = deltas(schedule, steps, Fit(goal.language, goal.length))
-            seen[steps] = delta, goal.quick(delta)
-        return seen[steps]
+        delta = deltas(schedule, steps, Fit(goal.language, goal.length))
+        return delta, goal.quick(delta)
 
     def search(nats: float, guess: float) -> int:
         return least(lambda steps: look(steps)[1].value, nats, guess, SLACK if goal.measured else 0.0, MOST, FLAT)
@@ -354,8 +355,10 @@ def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     name = MEANS[goal.metric]
     value = goal.shown(floor.value)
     if goal.learning is not None and goal.nats(target) <= goal.floor:
-        alone = f"the learning error is {goal.shown(goal.floor):.4g} alone"
-        return f"no number of steps reaches {target:g}: {alone}. Train the network longer"
+        return (
+            f"no number of steps reaches {target:g}: the learning error is {goal.shown(goal.floor):.4g} alone. "
+            "Train the network longer"
+        )
 
     if floor.stuck:
         stays = f"with schedule {schedule!r}, {name} stays at {value:.4g} from {floor.steps:,} steps on"
