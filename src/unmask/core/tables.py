@@ -62,9 +62,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 def plural(noun: str, number: float) -> str:
     """The noun that stands behind a number: 1 step, 2 steps."""
-    if number == 1:
-        return noun
-    return f"{noun}s"
+    return noun if number == 1 else f"{noun}s"
 
 
 def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -120,11 +120,9 @@ class Client:
             try:
                 async with asyncio.timeout(CONNECT), self._http() as http, http.stream("GET", MODELS) as response:
                     listing = self._json(await _whole(response, MOST), "the list of models")
-                    if response.status_code == 200:
-                        return str(dig(listing, "data.0.id") or "") or None
+                    return str(dig(listing, "data.0.id") or "") or None if response.status_code == 200 else None
             except (Failed, TimeoutError, httpx.HTTPError):
-                pass
-            return None
+                return None
 
         return _run(work())
 
@@ -134,9 +132,7 @@ class Client:
             return {self.masked(name): self.masked(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [self.masked(inner) for inner in value]
-        if isinstance(value, str) and self.key:
-            return _masked(value, self.key)
-        return value
+        return _masked(value, self.key) if isinstance(value, str) and self.key else value
 
     def _http(self) -> httpx.AsyncClient:
         """Connections without compression, by the proxies and certificates of the environment."""
@@ -176,16 +172,11 @@ class Client:
                 if response.status_code != 200:
                     answer.outcome, answer.error, answer.param = await self._refusal(response)
                 else:
-                    if "event-stream" in response.headers.get("content-type", ""):
-                        await self._stream(answer, response)
-                    else:
-                        await self._read(answer, response)
-
-                    answer.outcome = "ok"
+                    stream = "event-stream" in response.headers.get("content-type", "")
+                    await (self._stream if stream else self._read)(answer, response)
+                    answer.outcome = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
                     if not answer.text.strip():
                         answer.outcome = "empty"
-                    elif answer.finish in ("length", "max_tokens"):
-                        answer.outcome = "truncated"
         except Failed as failed:
             answer.outcome, answer.error = failed.outcome, str(failed)
         except TimeoutError:
@@ -194,11 +185,9 @@ class Client:
             answer.outcome = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
             secure = "SSL" in str(error) or "CERTIFICATE" in str(error)
             again = answer.status is None and not secure and not isinstance(error, httpx.ReadTimeout)
-            where = "no whole answer"
+            where = f"no connection to {self.host}" if again else "no whole answer"
             if secure:
                 where = f"no secure connection to {self.host}"
-            elif again:
-                where = f"no connection to {self.host}"
             answer.error = self.masked(f"{where}: {str(error) or type(error).__name__}")
         return answer, again
 

@@ -71,9 +71,7 @@ class Compared(NamedTuple):
         doubt = next((pair.step for pair in self.pairs if pair.differs), math.inf)
         if self.split is not None and self.split[0] <= doubt:
             return self.split[0], "tokens" if self.alike else "positions"
-        if math.isinf(doubt):
-            return None
-        return int(doubt), "probabilities"
+        return None if math.isinf(doubt) else (int(doubt), "probabilities")
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,7 @@ def difference(a: Trace, b: Trace) -> Difference:
     pairs = [pair for row in rows for pair in row.pairs]
     doubts = [pair for pair in pairs if pair.differs]
 
-    ratio = rounding = ulps = None
-    if likely:
-        ratio = max(map(_log_ratio, doubts), default=0.0)
+    rounding = ulps = None
     if doubts and _by_rounding(splits, doubts, len(pairs), _greedy(a, b)):
         rounding, ulps = "float32", max(pair.ulps for pair in doubts)
 
@@ -172,7 +168,7 @@ def difference(a: Trace, b: Trace) -> Difference:
         first=first,
         before=before,
         probabilities=len(doubts),
-        log_ratio=ratio,
+        log_ratio=max(map(_log_ratio, doubts), default=0.0) if likely else None,
         rounding=rounding,
         ulps=ulps,
     )

@@ -109,9 +109,7 @@ def audit(
         for test, run in TESTS.items():
             before = client.sent
             found = Verdict(test, *run(suite))
-            shown = found.detail
-            if found.p is not None:
-                shown += f"; p = {found.p:.2g}"
+            shown = found.detail if found.p is None else f"{found.detail}; p = {found.p:.2g}"
             verdicts.append(found._replace(detail=cut(shown), requests=client.sent - before))
             advance(1)
 
@@ -154,9 +152,7 @@ class _Suite:
             return REFUSED
         if usual.status != 200 or not (refused or impossible.status == 200):
             return UNKNOWN
-        if refused:
-            return OBEYED
-        return IGNORED
+        return OBEYED if refused else IGNORED
 
     def die(self, concurrency: int = 1, **fields: Any) -> Counter[str]:
         return _words(self.ask([DIE] * self.draws, concurrency, **fields))
@@ -311,10 +307,8 @@ def _boundaries(suite: _Suite) -> Found:
 
     if any(answer.tokens is None for answer in answers):
         return UNKNOWN, "the server does not report its number of tokens"
-    exact = f"max_tokens {', '.join(map(str, budgets))} are exact"
-    if suite.fixed:
-        exact += ", and so is a stop text"
-    return GREEN, exact
+    also = ", and so is a stop text" if suite.fixed else ""
+    return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact{also}"
 
 
 def _empty(suite: _Suite) -> Found:

@@ -62,19 +62,15 @@ def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, li
     inner = sampler
     if isinstance(sampler, Blocks) and sampler.nucleus == 1:
         numbers = sampler.numbered(hidden.unsqueeze(0), None)
-        inner = inner_of(sampler)
-        if sampler.first is not None:
-            inner = FirstAlone(inner, sampler.first)
+        inner = inner_of(sampler) if sampler.first is None else FirstAlone(inner_of(sampler), sampler.first)
 
-    problem = ""
-    if sampler.reads != CANVAS:
-        problem = "reads an AR model"
-    elif inner.implements("run"):
-        problem = "has its own loop"
-    elif getattr(inner, "noise", 0):
-        problem = "adds noise to its scores"
-    if problem:
-        raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
+    for problem, there in (
+        ("reads an AR model", sampler.reads != CANVAS),
+        ("has its own loop", inner.implements("run")),
+        ("adds noise to its scores", getattr(inner, "noise", 0)),
+    ):
+        if there:
+            raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
 
     parts = BlockSchedules.of(numbers, delta, inner.pace == "free").deltas[0]
     return inner, [(numbers[0] == block, part) for block, part in enumerate(parts)]
@@ -130,9 +126,7 @@ def revealed(contexts: Contexts, states: States, positions: Tensor, chance: Tens
     tokens[:, positions] = draws.repeat(len(some), 1)
     written = contexts.p[rows, positions, tokens[:, positions]].prod(1)
     mass = (states.mass * chance)[some].repeat_interleave(len(draws))
-    if of_paths:
-        written = own_gradient(written, written)
-    return States(tokens, mass * written, {})
+    return States(tokens, mass * (own_gradient(written, written) if of_paths else written), {})
 
 
 def merged(contexts: Contexts, states: States) -> States:

@@ -76,9 +76,7 @@ class Learning:
     def mean(self, low: float = 0.0, high: float = 1.0) -> Estimate | None:
         """Mean over contexts with a hidden fraction above low, up to high; None without such contexts."""
         inside = self._between(low, high)
-        if not bool(inside.any()):
-            return None
-        return self._ratio(inside.double())
+        return self._ratio(inside.double()) if bool(inside.any()) else None
 
     def quantile(self, level: float = QUANTILE, low: float = 0.0, high: float = 1.0) -> float:
         return float(self.nats[self._between(low, high)].quantile(level))
@@ -191,7 +189,7 @@ def of_sampler(
 def _of_contexts(
     denoiser: Denoiser, language: Language, rows: int, length: int, contexts_of: Contexts, name: str
 ) -> Learning:
-    nats, row, revealed = [], [], []
+    parts = []
     impossible = total = 0
     with progress.track("learning error", rows) as advance:
         for begin in range(0, rows, ROWS_AT_ONCE):
@@ -208,14 +206,11 @@ def _of_contexts(
             time = denoiser.time_at(hidden.double().mean(1), len(hidden))
             loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
             where, _ = hidden.nonzero(as_tuple=True)
-
-            nats.append(loss[hidden])
-            row.append(owners[where])
-            revealed.append((length - hidden.sum(1))[where])
+            parts.append((loss[hidden], owners[where], (length - hidden.sum(1))[where]))
             advance(part.stop - part.start)
 
-    counts = torch.cat(revealed)
-    return Learning(torch.cat(nats), torch.cat(row), counts, length - counts, length, impossible / total, name)
+    nats, row, revealed = map(torch.cat, zip(*parts, strict=True))
+    return Learning(nats, row, revealed, length - revealed, length, impossible / total, name)
 
 
 def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: str) -> Learning:

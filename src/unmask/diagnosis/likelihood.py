@@ -183,26 +183,22 @@ def _of_paths(
 def _around(log: Tensor) -> tuple[float, float]:
     """The logarithms of the ends of the mean of e^log (n), which is 1."""
     mean = interval(log.exp().nan_to_num(0.0), least=0.0)
-    if mean.low <= 0:
-        return -math.inf, math.log(mean.high)
-    return math.log(max(mean.low, 1e-300)), math.log(mean.high)
+    return math.log(max(mean.low, 1e-300)) if mean.low > 0 else -math.inf, math.log(mean.high)
 
 
 def checked_sampler(sampler: str | Sampler) -> Sampler:
     """The sampler; raise an error if it has no likelihood along a path."""
     used = as_sampler(sampler)
-    problem = ""
-    if used.reads != CANVAS:
-        problem = "reads an AR model"
-    elif used.revises:
-        problem = "re-masks tokens, so its texts have many paths"
-    elif not used.chooses_before_drawing:
-        problem = "chooses positions by drawn tokens"
-    if problem:
-        raise UnmaskError(
-            f"sampler {used.spec} {problem}",
-            "expected a sampler that chooses positions first, such as entropy. Pass another --sampler",
-        )
+    for problem, there in (
+        ("reads an AR model", used.reads != CANVAS),
+        ("re-masks tokens, so its texts have many paths", used.revises),
+        ("chooses positions by drawn tokens", not used.chooses_before_drawing),
+    ):
+        if there:
+            raise UnmaskError(
+                f"sampler {used.spec} {problem}",
+                "expected a sampler that chooses positions first, such as entropy. Pass another --sampler",
+            )
     return used
 
 

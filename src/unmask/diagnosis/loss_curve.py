@@ -78,13 +78,12 @@ class LossCurve:
     def needed(self, nats: float) -> tuple[int, int]:
         """The smallest N that loses at most this per sequence, in random order, and the same by the upper end."""
 
-        def steps(end: str) -> int:
-            def enough(n: int) -> bool:
-                return bool(getattr(self.divergence(deltas("linear", n), fixed_size=True), end) <= nats)
+        def lost(steps: int) -> Estimate:
+            return self.divergence(deltas("linear", steps), fixed_size=True)
 
-            return 1 + bisect_left(range(1, self.length), True, key=enough)
-
-        return steps("value"), steps("high")
+        numbers = range(1, self.length)
+        mean = 1 + bisect_left(numbers, True, key=lambda steps: lost(steps).value <= nats)
+        return mean, 1 + bisect_left(numbers, True, key=lambda steps: lost(steps).high <= nats)
 
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) with the smallest NELBO, as `optimal` for a language; pass it as a list."""

@@ -100,9 +100,7 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
 
 def sets_of(size: int, draws: int, seed: int) -> Sets:
     """All sets of positions of a target if there are at most `draws`, else `draws` random sets."""
-    if size <= FEW and 2**size - 1 <= draws:
-        return every(size)
-    return drawn(size, draws, seed)
+    return every(size) if size <= FEW and 2**size - 1 <= draws else drawn(size, draws, seed)
 
 
 def every(size: int) -> Sets:

@@ -258,9 +258,9 @@ def _rejected(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, rule: Rul
 def _below(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, inside: Tensor, rule: Rule) -> Tensor:
     others = scores.unsqueeze(1)
     equal = others == lowest.unsqueeze(3)
+    below = others < lowest.unsqueeze(3)
     if rule.by_position:  # the later position loses
-        below = (others < lowest.unsqueeze(3)) | (equal & (torch.arange(p.shape[1]) > last).unsqueeze(3))
-        return (p.unsqueeze(1) * below).sum(3)
-    if bool((equal & ~inside.unsqueeze(3) & (p.unsqueeze(1) > 0)).any()):
+        below |= equal & (torch.arange(p.shape[1]) > last).unsqueeze(3)
+    elif bool((equal & ~inside.unsqueeze(3) & (p.unsqueeze(1) > 0)).any()):
         raise UnmaskError("scores of low-confidence are equal; expected ties='position' for a likelihood. Pass it")
-    return (p.unsqueeze(1) * (others < lowest.unsqueeze(3))).sum(3)
+    return (p.unsqueeze(1) * below).sum(3)

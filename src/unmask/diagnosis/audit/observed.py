@@ -25,7 +25,7 @@ from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.record import Run
 from unmask.diagnosis.audit.specimens import Meant, deciding, keeps_schedule
-from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, shares
+from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, histogram, shares
 from unmask.samplers.loops import walk
 
 CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
@@ -253,7 +253,7 @@ class Observed:
     def _counts(self, ours: Tensor) -> Finding:
         """Test of the number of positions revealed in each step."""
         steps = max(len(self.meant.delta), int(ours.max()), int(self.order.max()))
-        expected, counts = _counted(ours, steps), _counted(self.order, steps)
+        expected, counts = (histogram(order - 1, steps).long() for order in (ours, self.order))  # (B, N)
         if bool((expected == expected[0]).all()):
             return self._fixed(expected[0], counts)
         if self.meant.sampler.draws_steps:
@@ -316,8 +316,3 @@ def packed(order: Tensor) -> Tensor:
     """Steps (B, L) of an order (B, L), from 1, without the steps of each row that reveal nothing."""
     used = torch.zeros((len(order), int(order.max()) + 1), dtype=torch.int64).scatter_(1, order, 1)
     return used.cumsum(1).gather(1, order)
-
-
-def _counted(order: Tensor, steps: int) -> Tensor:
-    """(B, N): number of positions that each step reveals in each row."""
-    return torch.zeros((len(order), steps), dtype=torch.int64).scatter_add_(1, order - 1, torch.ones_like(order))

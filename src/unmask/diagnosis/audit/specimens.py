@@ -62,6 +62,12 @@ BY_TIES = {
     "position": "equal scores in order of positions",
     "topk": "equal scores in the order of torch.topk",
 }
+ONE_RACE: tuple[tuple[str, OneShot, str], ...] = (
+    ("precision", OneShot(bits=changes.BFLOAT16), "noise in bfloat16"),
+    ("precision", OneShot(bits=changes.FLOAT32), "noise in float32"),
+    ("reused noise", OneShot(shared="positions"), "at every position"),
+    ("reused noise", OneShot(shared="steps"), "in every step"),
+)
 HARMLESS = ("ties",)
 EXCLUDING = (  # faults that write tokens which the model, or its filter, excludes
     "probabilities as logits",
@@ -91,9 +97,7 @@ class Specimen:
 
 def named(fault: str | None, detail: object) -> str:
     """A fault with its detail, if it has one."""
-    if detail:
-        return f"{fault} ({detail})"
-    return str(fault)
+    return f"{fault} ({detail})" if detail else str(fault)
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,7 @@ class Meant:
 
     @property
     def denoiser(self) -> Denoiser:
-        if not self.filters:
-            return self.exact
-        return Altered(self.exact, partial(filtered, self.filters))
+        return Altered(self.exact, partial(filtered, self.filters)) if self.filters else self.exact
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
@@ -186,11 +188,8 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("probabilities as logits", scored, "in the scores too")
 
     if sampler.draws_steps:
-        race = "mask and tokens in one race"
-        yield Specimen("precision", OneShot(bits=changes.BFLOAT16), f"noise in bfloat16, {race}")
-        yield Specimen("precision", OneShot(bits=changes.FLOAT32), f"noise in float32, {race}")
-        yield Specimen("reused noise", OneShot(shared="positions"), f"at every position, {race}")
-        yield Specimen("reused noise", OneShot(shared="steps"), f"in every step, {race}")
+        for name, one, detail in ONE_RACE:
+            yield Specimen(name, one, f"{detail}, mask and tokens in one race")
     elif sampler.implements("choose"):
         yield Specimen("reused noise", Changed(sampler, race={"shared": "steps"}), "in every step")
 
@@ -255,9 +254,7 @@ def stepped(sampler: Sampler, steps: float) -> Specimen:
 
 def deciding(sampler: Sampler) -> Sampler:
     """The sampler that chooses positions: the inner one of blocks and of Dream."""
-    while isinstance(sampler, Blocks | Dreamed):
-        sampler = inner_of(sampler)
-    return sampler
+    return deciding(inner_of(sampler)) if isinstance(sampler, Blocks | Dreamed) else sampler
 
 
 def _inside(sampler: Sampler, **options: Any) -> Sampler:

@@ -72,8 +72,8 @@ class Statistics:
 
         lags = range(1, min(5, tokens.shape[1]))
         counts = [
-            _histogram(pairs, int(self.cells.max()) + 1),
-            _histogram(classes, BITS + 2),
+            histogram(pairs, int(self.cells.max()) + 1),
+            histogram(classes, BITS + 2),
             *((tokens[:, lag:] == tokens[:, :-lag]).sum(1, keepdim=True) for lag in lags),
             invalid.unsqueeze(1),
         ]
@@ -81,7 +81,7 @@ class Statistics:
         measured = [
             *(part.sum(1) for part in bits.tensor_split(min(4, bits.shape[1]), dim=1)),
             (whole - self.typical) ** 2,
-            (_histogram(tokens, self.language.vocabulary) ** 2).sum(1),
+            (histogram(tokens, self.language.vocabulary) ** 2).sum(1),
             (counts[0] ** 2).sum(1),
         ]
         if order is not None and surprise is not None:
@@ -96,7 +96,7 @@ class Statistics:
         surprises = torch.zeros((len(order), parts), dtype=torch.float64).scatter_add_(1, part, surprise.double())
         places = order.double().tensor_split(min(PARTS, order.shape[1]), dim=1)
         together = [(order[:, lag:] == order[:, :-lag]).sum(1) for lag in range(1, 5) if lag < order.shape[1]]
-        return [*_histogram(part, parts).T, *surprises.T, *(steps.mean(1) for steps in places), *together]
+        return [*histogram(part, parts).T, *surprises.T, *(steps.mean(1) for steps in places), *together]
 
 
 @dataclass(frozen=True)
@@ -168,27 +168,23 @@ class Noise:
 
     def misfit(self, difference: Tensor) -> float:
         """The squared distance of two means whose difference is (D); infinite if they certainly differ."""
-        if self.apart:
-            return math.inf
         white = self.white(difference)
-        return float(white @ white)
+        return math.inf if self.apart else float(white @ white)
 
     def white(self, difference: Tensor) -> Tensor:
         """A difference of means (D) in coordinates (degrees) whose noise is standard normal."""
         return (difference[..., self.used] / self.scale) @ self.whiten
 
 
-def _histogram(codes: Tensor, size: int) -> Tensor:
+def histogram(codes: Tensor, size: int) -> Tensor:
     """(B, size) counts of codes (B, K)."""
     return torch.zeros((len(codes), size)).scatter_add_(1, codes, torch.ones(codes.shape))
 
 
 def chi_square(value: float, degrees: int) -> float:
     """P(chi-square >= value); 0 for an infinite value, otherwise 1 without degrees of freedom."""
-    if math.isinf(value):
-        return 0.0
-    if not degrees:
-        return 1.0
+    if math.isinf(value) or not degrees:
+        return 0.0 if math.isinf(value) else 1.0
     return float(stats.chi2.sf(value, degrees))
 
 

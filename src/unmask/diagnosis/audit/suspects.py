@@ -75,9 +75,7 @@ class Grade:
     far: tuple[float, ...]  # values that are tested if the samples differ
 
     def coordinate(self, value: float) -> float:
-        if self.fault == "temperature":
-            return math.log(value)
-        return -1 / value
+        return math.log(value) if self.fault == "temperature" else -1 / value
 
     def value(self, coordinate: float) -> float:
         if self.fault == "temperature":

@@ -187,11 +187,9 @@ def audit(
     draft: the loop verifies drafts of `unmask.oracle(.., draft=draft)`, with the same filters.
     alarm: probability of a false alarm.
     """
-    model: Oracle | None = None
-    dtype = torch.float32
+    model, dtype = language, torch.float32
     if isinstance(language, Oracle):
-        model, dtype = language, language.dtype
-        language = language.language
+        dtype, language = language.dtype, language.language
     language = load(language)
     tokens = language.check_tokens(samples)
     rows, length = tokens.shape
@@ -306,9 +304,7 @@ class Trial:
             if self.record is not None:
                 verdict = self.seen(verdict, self.record)
 
-        if verdict.verdict == NO_DIFFERENCE:
-            return verdict
-        return replace(verdict, size=self.size())
+        return verdict if verdict.verdict == NO_DIFFERENCE else replace(verdict, size=self.size())
 
     def fit(self) -> Verdict:
         """The nearest fault, with fitted sizes of the graded ones."""
@@ -376,11 +372,8 @@ class Trial:
 
         theirs, ours, rows, length = self.theirs, self.ours, *self.tokens.shape
         windows = length - self.bench.statistics.size + 1  # of a row, with a surprise
-        compared = f"{len(ours)} generated rows"
-        if "exact distribution" in self.p_values:
-            compared += " and the exact distribution"
-        if self.bench.ordered:
-            compared += ", with the steps in the record of the oracle"
+        exact = " and the exact distribution" if "exact distribution" in self.p_values else ""
+        record = ", with the steps in the record of the oracle" if self.bench.ordered else ""
 
         return Audit(
             **vars(verdict),
@@ -399,7 +392,7 @@ class Trial:
             length=length,
             sampler=sampler,
             steps=len(self.meant.delta) if keeps_schedule(self.meant.sampler) else 0,
-            compared_with=compared,
+            compared_with=f"{len(ours)} generated rows{exact}{record}",
         )
 
 

@@ -237,9 +237,7 @@ def differs(one: Generation | WatchedSession, other: Generation | WatchedSession
     """The first difference between two results, or an empty string; valid, Bool (B, L): the positions that count."""
     for name in ("tokens", "order", "probability", "model_calls", "impossible"):
         a, b = (_part(each, name) for each in (one, other))
-        wrong = torch.ne(a, b)
-        if valid is not None and a.dim() > 1:
-            wrong &= valid
+        wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
             where = ", ".join(f"{name} {at}" for name, at in zip(("row", "position"), place, strict=False))

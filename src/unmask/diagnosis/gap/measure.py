@@ -63,9 +63,7 @@ def gap(
     reference: rows that are also written one token at a time, for the variety, the order and the steps; 0: none.
     temperature, draw, how: as in `generate`, for new rows; temperature also of a trace. (default: 1)
     """
-    if isinstance(source, str | File):
-        source = load(source)
-    base = as_denoiser(source)
+    base = as_denoiser(load(source) if isinstance(source, str | File) else source)
     calls = cast(Estimator, arguments.word("calls", calls, get_args(Estimator)))
     rows = arguments.whole("reference", reference, 0)
     check_seed(seed)

@@ -218,9 +218,7 @@ class Reader:
 
     def drawn(self, marginals: Marginals) -> Marginals:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
-        if self.temperature in (0, 1):
-            return marginals
-        return marginals.sharpened(self.temperature)
+        return marginals if self.temperature in (0, 1) else marginals.sharpened(self.temperature)
 
     def batches(self, steps: Tensor, contexts: int) -> Sequence[Tensor]:
         """Parts of steps (C) that fit into memory, each with at most this number of contexts."""

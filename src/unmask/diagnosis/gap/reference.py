@@ -101,9 +101,7 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
         first = which.tolist()
         return generate(denoiser, sampler=sampler, steps=steps, seed=seed, given=lines(given), first_row=first)
 
-    random = "first-hitting"
-    if grid is not None:
-        random = f"blocks(block_length={grid}, inner='first-hitting')"
+    random = "first-hitting" if grid is None else f"blocks(block_length={grid}, inner='first-hitting')"
     parts = [write(random, int(counts.max()))]
 
     if sampler is not None and even and (greedy or sampler.spec not in RANDOM):

@@ -58,10 +58,8 @@ class Gap:
 
     @cached_property
     def seen(self) -> float:  # expected number of independent rows with an unlikely token
-        if self.claim == "greedy":
-            return math.inf
         rows = len(self.unlikely)
-        return float(self.unlikely.sum()) * units(rows, self.groups) / rows
+        return math.inf if self.claim == "greedy" else float(self.unlikely.sum()) * units(rows, self.groups) / rows
 
     @property
     def sequence(self) -> Estimate | None:
@@ -108,9 +106,7 @@ class Gap:
         """Tokens a sequence that stop being the most likely, given others of their step, in greedy decoding.
 
         These are first flips: the others stay as written. `reference.differ` counts tokens that really change."""
-        if self.claim != "greedy":
-            return None
-        return self._mean(self.changed, least=0.0, every=True)
+        return self._mean(self.changed, least=0.0, every=True) if self.claim == "greedy" else None
 
     @property
     def rejected(self) -> Estimate | None:
@@ -260,6 +256,4 @@ class Gap:
 
 
 def _text(one: Estimate | str) -> str:
-    if isinstance(one, Estimate) and one.open:
-        return f"{one.value:.4g} (no interval)"
-    return str(one)
+    return f"{one.value:.4g} (no interval)" if isinstance(one, Estimate) and one.open else str(one)

@@ -82,9 +82,7 @@ class Moment:
 
     def chances(self, surrogate: Surrogate) -> Tensor:
         """(V^L): p with the gradient that a surrogate without a score takes."""
-        if surrogate.of_paths:
-            return self.task.distribution(self.contexts, True)
-        return self.p
+        return self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p
 
     def direction(self, surrogate: Surrogate) -> Tensor:
         """(C, L, V): E g^ in the table of log-probabilities."""
