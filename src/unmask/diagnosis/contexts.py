@@ -44,9 +44,9 @@ class Contexts:
         count = (vocabulary + 1) ** len(self.places)
         numbers = count * len(start) * vocabulary
         if numbers > MOST_NUMBERS:
-            size = f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts"
             raise UnmaskError(
-                f"{size} with {numbers:,} probabilities",
+                f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts "
+                f"with {numbers:,} probabilities",
                 f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols",
             )
         self.digits = (vocabulary + 1) ** torch.arange(len(self.places)).flip(0)

@@ -139,8 +139,10 @@ class _Suite:
             raise UnmaskError(f"the server does not answer: {first.error}. Is it running at {cut(client.url)}?")
         if not first.answered:
             reason = first.error or "its text is empty"
-            problem = f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}"
-            raise UnmaskError(f"{problem}. Expected an OpenAI-compatible server; check the address and --model")
+            raise UnmaskError(
+                f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}. "
+                "Expected an OpenAI-compatible server; check the address and --model"
+            )
 
         self.fields = {name: self._treated(name) for name in FIELDS}
 

@@ -320,8 +320,12 @@ def score(
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
 
-    about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
-    about |= {"left_out": int((~there).sum())}  # probability 0
+    about = {
+        "exact": likely.exact,
+        **how,
+        "model_calls": int(likely.model_calls.sum()),
+        "left_out": int((~there).sum()),  # probability 0
+    }
     same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
     nats = interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there])
     return replace(scored, likelihood=about | {"nats": nats})

@@ -60,9 +60,7 @@ def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list
     inner, parts = stages(sampler, hidden, delta)
     if type(inner) in (FixedSize, FirstHitting):
         rule = Rule(True)
-    elif isinstance(inner, LowConfidence) and type(inner) is LowConfidence:
-        if inner.last or inner.dtype != "float32":
-            return None
+    elif type(inner) is LowConfidence and not inner.last and inner.dtype == "float32":
         rule = Rule(False, inner.temperature, inner.ties == "position")
     else:
         return None

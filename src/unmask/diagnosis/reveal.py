@@ -196,13 +196,13 @@ class _Case:
         drawn = sorted(self.stood.keys() & one.revealed)
         self.drawn = {position: self.stood.pop(position) for position in drawn}
         self.context = _context(language, row, self.stood)
+        self.tokens = _context(language, row, self.drawn)
 
     def excluded(self, sets: Sequence[Sequence[int]], context: Tensor | None = None) -> list[bool]:
         """Whether each set of drawn tokens is impossible next to the earlier tokens, or next to a context (L)."""
         contexts = (self.context if context is None else context).repeat(len(sets), 1)
-        for number, positions in enumerate(sets):
-            for position in positions:
-                contexts[number, position] = self.drawn[position]
+        places = torch.tensor(sets, dtype=torch.int64)
+        contexts.scatter_(1, places, self.tokens[places])
         return (_evidence(self.language, contexts) == -math.inf).tolist()
 
     def culprit(self) -> tuple[int, ...]:
@@ -264,9 +264,8 @@ class _Case:
         if (self.row.length - width) * self.row.length > MOST_SHIFTED:
             return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
-        for start in range(len(contexts)):
-            for position in places:
-                contexts[start, position - places[0] + start] = shown[position]
+        start = torch.arange(len(contexts)).unsqueeze(1)
+        contexts[start, start + torch.tensor(places) - places[0]] = torch.tensor([shown[at] for at in places])
         return bool((_evidence(self.language, contexts) == -math.inf).all())
 
     def _symbol(self, position: int) -> str:

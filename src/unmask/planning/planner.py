@@ -254,8 +254,10 @@ def plan(
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so KL does not give TER; expected metric ser or kl")
     if metric == "ser" and learning is not None:
-        problem = "the SER of a trained network cannot be predicted; expected metric ter or kl"
-        raise UnmaskError(f"{problem}. Measure SER with `unmask model learning`")
+        raise UnmaskError(
+            "the SER of a trained network cannot be predicted",
+            "expected metric ter or kl. Measure SER with `unmask model learning`",
+        )
 
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:

@@ -323,8 +323,7 @@ class Trial:
             return Verdict("differs", "reused noise", "the same in every row", None, True)
         excluded = record.excluded
         if excluded and verdict.fault not in EXCLUDING:
-            what = f"{excluded} of {self.tokens.numel()}"
-            return Verdict("differs", "excluded tokens", what, None, True)
+            return Verdict("differs", "excluded tokens", f"{excluded} of {self.tokens.numel()}", None, True)
         if verdict.fault in (None, "temperature") and self.p_values["record: draws"] < self.each:
             warmer = self.warmer(record, verdict)
             if warmer is None and verdict.fault == "temperature" and not self.meant.filters:

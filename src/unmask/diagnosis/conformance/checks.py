@@ -80,8 +80,8 @@ def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
     if account.spent != counted:
         raise Failure(f"{where}: the account is {account.spent}; the denoiser computed {counted}")
     if not session.uses("causal") and account.spent.rows > int(account.model_calls.sum()):
-        counts = f"{int(account.model_calls.sum())} model calls, but {account.spent.rows} rows were computed"
-        raise Failure(f"{where}: it counts {counts}")
+        calls = int(account.model_calls.sum())
+        raise Failure(f"{where}: it counts {calls} model calls, but {account.spent.rows} rows were computed")
 
 
 def ragged(exam: Exam) -> None:
