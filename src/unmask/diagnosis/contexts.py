@@ -225,9 +225,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
 
         after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
-        if choice.hide is not None:
-            after = after.masked_fill(choice.hide, contexts.vocabulary)
-        return after, view, rng
+        return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
     # an order of equal scores matters only where it changes a text that can occur
     after, view, rng = decided(False)

@@ -147,11 +147,11 @@ def difference(a: Trace, b: Trace) -> Difference:
     differing = [(row.first, row) for row in rows if row.first is not None]
     splits = [row.split for row in rows if row.split is not None]
     pairs = [pair for row in rows for pair in row.pairs]
-    doubts = [pair for pair in pairs if pair.differs]
+    doubts = list(filter(attrgetter("differs"), pairs))
 
     rounding = ulps = None
     if doubts and _by_rounding(splits, doubts, len(pairs), _greedy(a, b)):
-        rounding, ulps = "float32", max(pair.ulps for pair in doubts)
+        rounding, ulps = "float32", max(map(attrgetter("ulps"), doubts))
 
     first, before = None, {}
     if differing:
@@ -176,7 +176,7 @@ def difference(a: Trace, b: Trace) -> Difference:
 
 def _by_rounding(splits: Sequence[Split], doubts: Sequence[Pair], pairs: int, greedy: bool) -> bool:
     """Whether the rounding of float32 explains all differences, among this number of pairs."""
-    if max(pair.ulps for pair in doubts) > ULPS:
+    if max(map(attrgetter("ulps"), doubts)) > ULPS:
         return False
     scale = max(max(map(_log_ratio, doubts)), 4 * EPSILON)
     flips = sum(not _near(split, 2 * scale) for split in splits)
@@ -258,7 +258,7 @@ def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
     assert row.first is not None
     step, kind = row.first
     if kind == "probabilities":
-        pair = next(pair for pair in row.pairs if pair.differs)
+        pair = next(filter(attrgetter("differs"), row.pairs))
         draws = f"at position {pair.position + 1} with p ="
         texts = [f"draws {trace.symbol(pair.token)!r} {draws} {p:.9g}" for trace, p in ((a, pair.p), (b, pair.q))]
     else:

@@ -51,9 +51,8 @@ def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bo
     except UnmaskError as error:
         raise UnmaskError(f"sampler {sampler.spec} cannot be enumerated: {error}") from error
 
-    mass = torch.zeros(len(contexts.tokens), dtype=torch.float64)
-    mass = mass.index_add(0, contexts.number(states.tokens), states.mass)
-    return mass[contexts.number(contexts.texts)]
+    nothing = torch.zeros(len(contexts.tokens), dtype=torch.float64)
+    return nothing.index_add(0, contexts.number(states.tokens), states.mass)[contexts.number(contexts.texts)]
 
 
 def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, list[tuple[Tensor, Tensor]]]:

@@ -114,9 +114,8 @@ class Learning:
     def _ratio(self, weight: Tensor) -> Estimate:
         """Weighted mean over positions: a ratio of sums over rows, since only rows are independent."""
         rows = int(self.row.max()) + 1
-        weights, total = torch.zeros((2, rows), dtype=torch.float64)
-        weights.index_add_(0, self.row, weight)
-        total.index_add_(0, self.row, weight * self.nats)
+        both = torch.stack([weight, weight * self.nats])
+        weights, total = torch.zeros((2, rows), dtype=torch.float64).index_add_(1, self.row, both)
         if not bool(weights.any()):
             raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
         met = weights > 0

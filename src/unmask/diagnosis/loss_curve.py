@@ -239,9 +239,8 @@ def _fit(total: Floats, count: Floats, monotone: bool) -> Floats:
 
     seen = np.flatnonzero(count)
     means = total[seen] / count[seen]
-    if monotone:
-        means = isotonic_regression(means, weights=count[seen], increasing=False).x
-    return np.interp(np.arange(len(total)), seen, means)
+    fitted = isotonic_regression(means, weights=count[seen], increasing=False).x if monotone else means
+    return np.interp(np.arange(len(total)), seen, fitted)
 
 
 def revealed_counts(rows: int, length: int, looks: int, seed: int) -> Tensor:

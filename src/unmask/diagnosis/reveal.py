@@ -83,7 +83,7 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
     language = _of_trace(language, trace)
     sequence = trace.rows[row]
     language.check_length(sequence.length)
-    states = chain([dict(sequence.given)], (_tokens(one) for one in sequence.steps()))
+    states = chain([dict(sequence.given)], map(_tokens, sequence.steps()))
     evidence = _evidence(language, (_context(language, sequence, one) for one in states)).tolist()
     if evidence[0] == -math.inf:
         raise UnmaskError(f"row {row} of the trace has given tokens that are impossible under {language.kind}")
@@ -242,8 +242,10 @@ class _Case:
         rule = self._rule(sorted({*guilty, *because}), guilty, because)
         if len(guilty) == 1:
             at, p = guilty[0], self.step.after[guilty[0]][1]
-            drawn = f"position {at + 1} was drawn as {self._symbol(at)}, to which the denoiser gave {p:.2g}"
-            return f"{drawn}: no other token of this step is to blame; {rule}"
+            return (
+                f"position {at + 1} was drawn as {self._symbol(at)}, to which the denoiser gave {p:.2g}: "
+                f"no other token of this step is to blame; {rule}"
+            )
         return f"positions {_joined([str(position + 1) for position in guilty])} were drawn together; {rule}"
 
     def _rule(self, places: Sequence[int], guilty: tuple[int, ...], because: tuple[int, ...]) -> str:

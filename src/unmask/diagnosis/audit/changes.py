@@ -253,8 +253,8 @@ class RaceRandomness(Randomness):
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
-        symbols = marginals.vocabulary
-        u = uniforms(self, rows, positions, visits[rows, positions], symbols, self.shared, len(self.drawn))
+        when, draw = visits[rows, positions], len(self.drawn)
+        u = uniforms(self, rows, positions, when, marginals.vocabulary, self.shared, draw)
         visits[rows, positions] += 1
         self.drawn.append(len(rows))
         return race(self.reshape(marginals), u, self.bits)

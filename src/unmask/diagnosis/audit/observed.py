@@ -153,8 +153,7 @@ class Observed:
         """Test the number of steps in which a row changes, for a loop whose rows omit all others."""
         mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
         mean = float(theirs.double().mean())
-        full = [int((many >= mean).sum()) for many in (mine, theirs)]
-        p_value = shares(full[0], len(mine), full[1], len(theirs))
+        p_value = shares(int((mine >= mean).sum()), len(mine), int((theirs >= mean).sum()), len(theirs))
         if int(mine.max()) == len(self.meant.delta):
             what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
             wrong = replace(wrong, fault="uneven steps", detail=what)

@@ -117,8 +117,7 @@ class Meant:
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
-        changed = Altered(self.exact, change)
-        return Changed(self.sampler, denoiser=Altered(changed, partial(filtered, filters)))
+        return Changed(self.sampler, denoiser=Altered(Altered(self.exact, change), partial(filtered, filters)))
 
 
 @dataclass(frozen=True)

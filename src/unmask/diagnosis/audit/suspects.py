@@ -84,8 +84,8 @@ class Grade:
 
     def points(self, suspects: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
         """(coordinate, suspect) of the faultless suspect, which is the first, and of those with this fault."""
-        mine = [(s.specimen.value, s) for s in suspects if s.specimen.fault == self.fault]
-        placed = {self.coordinate(value): s for value, s in mine if value is not None}
+        mine = [s for s in suspects if s.specimen.fault == self.fault]
+        placed = {self.coordinate(s.specimen.value): s for s in mine if s.specimen.value is not None}
         placed[self.coordinate(self.nominal)] = suspects[0]
         return sorted(placed.items(), key=itemgetter(0))
 
@@ -158,8 +158,8 @@ class Directions:
 
     def strength(self, generated: Rows) -> float:
         """Unbiased estimate of the squared distance of this fault, from two halves of the rows."""
-        faultless = halves(self.faultless.columns[: len(generated)])
-        even, odd = map(self.noise.white, halves(generated.columns) - faultless)
+        moved = halves(generated.columns) - halves(self.faultless.columns[: len(generated)])
+        even, odd = map(self.noise.white, moved)
         return float(even @ odd)
 
 
@@ -255,7 +255,7 @@ class Bench:
 def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     """p-values of two sets of rows under one distribution, for any difference."""
     edges = torch.quantile(reference.bits, torch.arange(1, BINS).double() / BINS).unique()
-    binned = (torch.bucketize(part.bits, edges) for part in (samples, reference))
+    binned = torch.bucketize(samples.bits, edges), torch.bucketize(reference.bits, edges)
     bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {

@@ -338,8 +338,7 @@ class Trial:
         if relative is None or not heat:
             return None
 
-        value, low, high = (heat * number for number in (relative.value, relative.low, relative.high))
-        known = self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
+        known = self.fitted["temperature"] = relative.map(lambda value: heat * value)
         return replace(verdict, verdict="differs", fault="temperature", detail=str(known), explained=None, exactly=True)
 
     def size(self) -> str:

@@ -132,8 +132,10 @@ def stopping(exam: Exam) -> None:
         first = torch.where(ends.any(1), ends.argmax(1) + 1, case.length)
         if not torch.equal(first, stopped.lengths):
             row = int((first != stopped.lengths).int().argmax())
-            ends_at = f"its first end symbol is at position {int(first[row])}"
-            raise Failure(f"row {row} ends after {int(stopped.lengths[row])} tokens; {ends_at}")
+            raise Failure(
+                f"row {row} ends after {int(stopped.lengths[row])} tokens; "
+                f"its first end symbol is at position {int(first[row])}"
+            )
 
         if exam.sampler.implements("run"):
             continue

@@ -98,8 +98,7 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
         return [row[there] for row, there in zip(tokens, valid, strict=True)]
 
     def write(sampler: str | Sampler, steps: int) -> Generation:
-        first = which.tolist()
-        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, given=lines(given), first_row=first)
+        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, given=lines(given), first_row=which.tolist())
 
     random = "first-hitting" if grid is None else f"blocks(block_length={grid}, inner='first-hitting')"
     parts = [write(random, int(counts.max()))]

@@ -122,8 +122,7 @@ class Gap:
         there = total.isfinite() & (self.finite | every)
         if not bool(there.any()):
             return None
-        if total is self.nats and not self.logs:
-            least = 0.0
+        least = 0.0 if total is self.nats and not self.logs else least
         if count is not None:
             count = count[there]
         return interval(total[there], self.groups[there], least, count, seen=self.seen)

@@ -106,8 +106,7 @@ class Moment:
         if surrogate.sided:
             options["advantage"] = advantage[rows]
         scores = checked(surrogate.score(self.policy, x, generator, **options), len(x))
-        value = weight @ scores.double()
-        return flat(torch.autograd.grad(value, self.policy.weights, materialize_grads=True))
+        return flat(torch.autograd.grad(weight @ scores.double(), self.policy.weights, materialize_grads=True))
 
 
 def checked(scores: object, rows: int) -> Tensor:
@@ -130,18 +129,13 @@ def checked(scores: object, rows: int) -> Tensor:
     return scores
 
 
-def moment(policy: Policy, length: int, task: Task | None, how: tuple[Any, ...] = ()) -> Moment:
-    contexts = policy.contexts(length)
-    return Moment(policy, contexts, task or task_of(contexts, *how))
-
-
 def improved(now: Moment, surrogate: Surrogate, steps: int, size: float) -> Iterator[float]:
     """The expected reward after each step of this size along E g^, of a copy of the model."""
     policy = copy.deepcopy(now.policy)
     for _ in range(steps):
         vector = now.policy.pulled(now.contexts, [now.direction(surrogate)])[0]
         policy.move(size * vector / vector.norm().clamp(min=1e-300))
-        now = moment(policy, now.contexts.tokens.shape[1], now.task)
+        now = Moment(policy, policy.contexts(now.contexts.tokens.shape[1]), now.task)
         yield now.reward
 
 
@@ -187,12 +181,14 @@ def compare(
     """
     used = named(surrogate)
     own = used not in SURROGATES.values()
-    now = moment(Policy(model, vocabulary), arguments.length(length), None, (sampler, steps, reward, schedule))
+    policy = Policy(model, vocabulary)
+    contexts = policy.contexts(arguments.length(length))
+    now = Moment(policy, contexts, task_of(contexts, sampler, steps, reward, schedule))
     seed = check_seed(seed)
     exact_direction = now.direction(SURROGATES["exact"])
     if own:
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
-    exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
+    exact, mean = policy.pulled(contexts, [exact_direction, now.direction(used)])
 
     how = (now, used, exact, seed, groups, group)
     if own or used.score is None:
