@@ -61,7 +61,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def plural(noun: str, number: float) -> str:
-    """The noun that stands behind a number: 1 step, 2 steps."""
+    """The noun after a number: 1 step, 2 steps."""
     return noun if number == 1 else f"{noun}s"
 
 

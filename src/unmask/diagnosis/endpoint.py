@@ -108,9 +108,9 @@ def audit(
         verdicts = []
         for test, run in TESTS.items():
             before = client.sent
-            found = Verdict(test, *run(suite))
-            shown = found.detail if found.p is None else f"{found.detail}; p = {found.p:.2g}"
-            verdicts.append(found._replace(detail=cut(shown), requests=client.sent - before))
+            answer = Verdict(test, *run(suite))
+            shown = answer.detail if answer.p is None else f"{answer.detail}; p = {answer.p:.2g}"
+            verdicts.append(answer._replace(detail=cut(shown), requests=client.sent - before))
             advance(1)
 
     behavior = {RED: IGNORED, GREEN: OBEYED, UNKNOWN: UNKNOWN}

@@ -222,8 +222,8 @@ def _measured(
 def _by_step(each: Tensor, nats: Tensor, row: Tensor, number: Tensor) -> Tensor:
     """(T): the mean over finite rows (B) of the parts (E) of their loss, by the number of the step, from 1."""
     there = nats.isfinite()
-    kept = there[row]
-    total = torch.zeros(int(number.max()), dtype=torch.float64).index_add_(0, number[kept] - 1, each[kept])
+    finite = there[row]
+    total = torch.zeros(int(number.max()), dtype=torch.float64).index_add_(0, number[finite] - 1, each[finite])
     return total / there.sum()
 
 
