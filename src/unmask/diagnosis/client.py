@@ -139,6 +139,7 @@ class Client:
         headers = {"Accept-Encoding": "identity"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
+
         try:
             return httpx.AsyncClient(
                 base_url=self.base,
@@ -328,6 +329,7 @@ def _address(url: str, masked: str) -> tuple[str, str]:
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         wrong = True
+
     if wrong:
         raise UnmaskError(
             f"--endpoint is {shown(masked.partition('?')[0].rpartition('@')[2])}",

@@ -49,6 +49,7 @@ class Contexts:
                 f"with {numbers:,} probabilities",
                 f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols",
             )
+
         self.digits = (vocabulary + 1) ** torch.arange(len(self.places)).flip(0)
         self.tokens = self.filled(vocabulary + 1)  # (C, L): context c in row c
         self.texts = self.filled(vocabulary)  # (V^H, L)

@@ -116,6 +116,7 @@ class Forecast:
         for steps, by_schedule in self.gaps.items():
             gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
+
         return {
             "verdict": self.text,
             "target": self.target,

@@ -97,6 +97,7 @@ class Gap:
             bounds.append(changed)
         if bool(self.finite.all()) and (kl := self._mean(self.nats)) is not None:
             bounds.append(kl.map(lambda nats: math.sqrt(-math.expm1(-max(nats, 0.0)))))
+
         if not bounds:
             return None
         return min(bounds, key=attrgetter("value")).map(lambda value: min(value, 1.0))
@@ -173,6 +174,7 @@ class Gap:
         beside, total = self.reference, self.sequence
         if beside is None or beside.itself is None:
             return
+
         if beside.order is not None and beside.costs:
             yield (
                 f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders, "
@@ -248,6 +250,7 @@ class Gap:
         }
         for name, one in (self.numbers | {"impossible": self.infinite}).items():
             about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
+
         about["reference"] = None
         if (beside := self.reference) is not None:
             about["reference"] = asdict(beside) | {"collapsed": beside.collapsed}

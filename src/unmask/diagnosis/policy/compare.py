@@ -120,6 +120,7 @@ def checked(scores: object, rows: int) -> Tensor:
         problem = "numbers without a gradient"
     elif bool((bad := ~scores.detach().isfinite()).any()):
         problem = f"{float(scores.detach()[bad][0])} for row {int(bad.int().argmax())}"
+
     if problem:
         raise UnmaskError(
             f"the surrogate returns {problem}",

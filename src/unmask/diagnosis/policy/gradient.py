@@ -38,12 +38,14 @@ class Policy:
         if not isinstance(model, torch.nn.Module):
             raise UnmaskError(f"the model is {shown(model)}; expected a torch module from contexts to logits. Wrap it")
         self.model = model
+
         shape = getattr(model, "shape", None)
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
         if vocabulary is None:
             vocabulary = getattr(model if shape is None else shape, "vocabulary", None)
         self.vocabulary = arguments.whole("vocabulary", vocabulary)
+
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not self.weights:
             raise UnmaskError("the model has no weights with a gradient; expected requires_grad on some. Set it")
