@@ -223,7 +223,6 @@ def _by_step(each: Tensor, nats: Tensor, row: Tensor, number: Tensor) -> Tensor:
     """(T): the mean over finite rows (B) of the parts (E) of their loss, by the number of the step, from 1."""
     there = nats.isfinite()
     finite = there[row]
-    last = max(number.tolist(), default=0)  # no step draws several tokens
     steps = max(number.tolist(), default=0)  # none, if no step draws several tokens
     total = torch.zeros(steps, dtype=torch.float64).index_add_(0, number[finite] - 1, each[finite])
     return total / there.sum()
