@@ -193,8 +193,7 @@ class _Case:
     def __init__(self, language: Language, trace: Trace, row: Row, one: Step) -> None:
         self.language, self.trace, self.row, self.step = language, trace, row, one
         self.stood = _tokens(one)
-        drawn = sorted(self.stood.keys() & one.revealed)
-        self.drawn = {position: self.stood.pop(position) for position in drawn}
+        self.drawn = {position: self.stood.pop(position) for position in sorted(self.stood.keys() & one.revealed)}
         self.context = _context(language, row, self.stood)
         self.tokens = _context(language, row, self.drawn)
 

@@ -253,9 +253,9 @@ class RaceRandomness(Randomness):
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
-        when, draw = visits[rows, positions], len(self.drawn)
-        u = uniforms(self, rows, positions, when, marginals.vocabulary, self.shared, draw)
-        visits[rows, positions] += 1
+        earlier = visits[rows, positions]
+        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, len(self.drawn))
+        visits[rows, positions] = earlier + 1
         self.drawn.append(len(rows))
         return race(self.reshape(marginals), u, self.bits)
 

@@ -158,8 +158,8 @@ class Directions:
 
     def strength(self, generated: Rows) -> float:
         """Unbiased estimate of the squared distance of this fault, from two halves of the rows."""
-        moved = halves(generated.columns) - halves(self.faultless.columns[: len(generated)])
-        even, odd = map(self.noise.white, moved)
+        faultless = self.faultless.columns[: len(generated)]
+        even, odd = map(self.noise.white, halves(generated.columns) - halves(faultless))
         return float(even @ odd)
 
 
