@@ -265,9 +265,8 @@ def _seed(suite: _Suite) -> Found:
 
 
 def _load(suite: _Suite) -> Found:
-    runs = [
-        suite.same(suite.die(many, max_tokens=SHORT, **suite.usual), f"at concurrency {many}", 2) for many in (8, 32)
-    ]
+    how = {"max_tokens": SHORT} | suite.usual
+    runs = [suite.same(suite.die(many, **how), f"at concurrency {many}", 2) for many in (8, 32)]
     return min(runs, key=lambda one: one[2] if len(one) > 2 else 1.0)
 
 

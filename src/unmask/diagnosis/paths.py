@@ -214,8 +214,7 @@ def _products(inside: Tensor, outside: Tensor, degree: int) -> tuple[list[Tensor
 
 def _places(hidden: Tensor, inside: Tensor) -> Tensor:
     """(R, h): the hidden positions of the block, the same number in each row."""
-    here = hidden & inside
-    return here.nonzero()[:, 1].view(len(hidden), -1)
+    return (hidden & inside).nonzero()[:, 1].view(len(hidden), -1)
 
 
 def _rows(denoiser: Denoiser, positions: int, count: int) -> int:
