@@ -230,8 +230,9 @@ class Randomness:
 
     def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
         """Uniforms (B, L)."""
+        rows = torch.arange(len(self.row_ids), device=self.row_ids.device).unsqueeze(1)
         positions = torch.arange(length, device=self.row_ids.device)
-        return uniform(self.seed, stream, self.row_ids.unsqueeze(1), positions, visits)
+        return self.uniform(stream, rows, positions, visits)
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         """Symbols (K) drawn from marginals with new random numbers; increments visits (B, L)."""

@@ -20,14 +20,16 @@ Result = TypeVar("Result")
 _inside = threading.local()
 
 
-def over_blocks(work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8) -> Iterator[Result]:
+def over_blocks(
+    work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8, threads: bool = True
+) -> Iterator[Result]:
     """Yield work(rows) for each block of rows, in order, as soon as it is done; inside a worker, without threads.
 
     A block has at most `block` rows. With several workers, it is smaller if that spreads the rows evenly; its size is a
     multiple of the rows that are computed together: eight by the kernels of exact languages.
     """
     workers = min(cores(), -(-rows // block))
-    alone = workers <= 1 or getattr(_inside, "worker", False)
+    alone = not threads or workers <= 1 or getattr(_inside, "worker", False)
 
     size = block
     if not alone:  # the same number of blocks for each worker

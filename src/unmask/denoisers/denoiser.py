@@ -355,9 +355,9 @@ class Denoiser:
             return table_of(answer, (len(tokens), count, self.vocabulary), self.name).double()
         return answer.dense().double().view(len(tokens), -1, self.vocabulary)
 
-    def time_at(self, level: float, rows: int) -> Tensor | None:
-        """(B) the same time for all rows; None if predictions do not depend on it."""
-        return None if self.time_free else torch.full((rows,), level, dtype=torch.float64)
+    def time_at(self, level: float | Tensor, rows: int) -> Tensor | None:
+        """(B) the time of each row, or the same for all; None if predictions do not depend on it."""
+        return None if self.time_free else torch.as_tensor(level, dtype=torch.float64).expand(rows).contiguous()
 
     def rows_at_once(self, length: int) -> int | None:
         """The fastest number of rows of this length to fill together; None: all."""

@@ -26,8 +26,6 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
-from operator import itemgetter
 from string import ascii_uppercase
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -44,7 +42,7 @@ KEY = "UNMASK_API_KEY"
 MASK, PART = "***", 8  # in place of each part of the key of so many characters or more
 CODED = 10  # characters of base64 that seven bytes determine, wherever they begin
 ALIKE = {**{ord(a): a.lower() for a in ascii_uppercase}, ord("-"): "+", ord("_"): "/"}  # case, and base64 in addresses
-PERCENT = re.compile("%([0-9a-fA-F]{2})|.", re.DOTALL)
+SIGN = re.compile("%[0-9a-fA-F]{2}|.", re.DOTALL)  # of an address
 CONNECT, SILENCE, TOTAL = 5.0, 120.0, 600.0  # seconds to connect, without a byte, and of a whole answer
 MOST, MOST_TOKENS = 2**23, 2**31  # bytes and tokens of an answer
 AGAIN = (408, 409, 425, 429, 500, 502, 503, 504)
@@ -99,16 +97,17 @@ class Client:
 
     def ask_all(self, prompts: Sequence[str], concurrency: int = 1, **fields: Any) -> list[Answer]:
         """The answers to prompts, in their order; concurrency: number of simultaneous requests."""
+        if self.model:
+            fields = {"model": self.model} | fields
 
         async def work() -> list[Answer]:
             free = asyncio.Semaphore(concurrency)
             async with self._http() as http:
 
                 async def one(prompt: str) -> Answer:
-                    named = {"model": self.model} if self.model else {}
                     async with free:
                         messages = [{"role": "user", "content": prompt}]
-                        return await self._ask(http, {"messages": messages} | named | fields)
+                        return await self._ask(http, {"messages": messages} | fields)
 
                 return await asyncio.gather(*map(one, prompts))
 
@@ -137,11 +136,18 @@ class Client:
 
     def _http(self) -> httpx.AsyncClient:
         """Connections without compression, by the proxies and certificates of the environment."""
-        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        how = {"headers": headers, "timeout": httpx.Timeout(SILENCE, connect=CONNECT), "transport": self.transport}
-        how["limits"] = httpx.Limits(max_connections=None)
+        headers = {"Accept-Encoding": "identity"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+
         try:
-            return httpx.AsyncClient(base_url=self.base, **how)
+            return httpx.AsyncClient(
+                base_url=self.base,
+                headers=headers,
+                timeout=httpx.Timeout(SILENCE, connect=CONNECT),
+                transport=self.transport,
+                limits=httpx.Limits(max_connections=None),
+            )
         except (ValueError, OSError, ImportError, httpx.InvalidURL) as error:
             problem = self.masked(f"{type(error).__name__}: {error}")
             raise UnmaskError(f"no HTTP: {cut(problem)}. Check HTTP_PROXY, ALL_PROXY and SSL_CERT_FILE") from None
@@ -169,8 +175,9 @@ class Client:
                 else:
                     stream = "event-stream" in response.headers.get("content-type", "")
                     await (self._stream if stream else self._read)(answer, response)
-                    ended = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
-                    answer.outcome = ended if answer.text.strip() else "empty"
+                    answer.outcome = "truncated" if answer.finish in ("length", "max_tokens") else "ok"
+                    if not answer.text.strip():
+                        answer.outcome = "empty"
         except Failed as failed:
             answer.outcome, answer.error = failed.outcome, str(failed)
         except TimeoutError:
@@ -179,9 +186,9 @@ class Client:
             answer.outcome = "timeout" if isinstance(error, httpx.TimeoutException) else "transport"
             secure = "SSL" in str(error) or "CERTIFICATE" in str(error)
             again = answer.status is None and not secure and not isinstance(error, httpx.ReadTimeout)
-            where = (
-                f"no {'secure ' if secure else ''}connection to {self.host}" if again or secure else "no whole answer"
-            )
+            where = f"no connection to {self.host}" if again else "no whole answer"
+            if secure:
+                where = f"no secure connection to {self.host}"
             answer.error = self.masked(f"{where}: {str(error) or type(error).__name__}")
         return answer, again
 
@@ -226,8 +233,10 @@ class Client:
         top = dig(content, "choices.0.logprobs.content.0.top_logprobs")
         if isinstance(top, list):
             known = {_text(dig(one, "token")): dig(one, "logprob") for one in top}
-            likely = {token: x for token, x in known.items() if isinstance(x, int | float) and -745 < x <= 1e-6}
-            answer.probabilities = {token: math.exp(min(x, 0.0)) for token, x in likely.items()}
+            answer.probabilities.clear()
+            for token, x in known.items():
+                if isinstance(x, int | float) and -745 < x <= 1e-6:
+                    answer.probabilities[token] = math.exp(min(x, 0.0))
 
     async def _refusal(self, response: httpx.Response) -> tuple[str, str, str]:
         """(outcome, message in one line, field that it names) of a status other than 200."""
@@ -278,15 +287,14 @@ def _masked(text: str, key: str) -> str:
         _hide(hidden, plain, whole, form, size)
 
     if "%" in text:
-        signs = list(PERCENT.finditer(text))
-        ends = [*(sign.start() for sign in signs), len(text)]
-        decoded = "".join(chr(int(sign[1], 16)) if sign[1] else sign[0] for sign in signs)
-        _hide(hidden, decoded.translate(ALIKE), ends, *_forms(key)[0])
+        ends = [*(sign.start() for sign in SIGN.finditer(text)), len(text)]
+        _hide(hidden, unquote(text, "latin-1").translate(ALIKE), ends, *_forms(key)[0])
 
-    if not any(hidden):
-        return text
-    runs = groupby(zip(text, hidden, strict=True), key=itemgetter(1))
-    return "".join(MASK if covered else "".join(sign for sign, _ in run) for covered, run in runs)
+    shown, end = [], 0
+    for run in re.finditer(b"\1+", hidden):
+        shown += [text[end : run.start()], MASK]
+        end = run.end()
+    return "".join([*shown, text[end:]])
 
 
 @cache
@@ -297,7 +305,8 @@ def _forms(key: str) -> tuple[tuple[str, int], ...]:
     for before in range(3):
         coded = b64encode(bytes(before) + content).decode().rstrip("=")
         inner = coded[(4 * before + 2) // 3 : len(coded) - 1]  # the ends depend on what is around the key
-        forms += [(inner, min(CODED, len(inner)))] if len(inner) >= PART else []
+        if len(inner) >= PART:
+            forms.append((inner, min(CODED, len(inner))))
     return tuple((form.translate(ALIKE), least) for form, least in forms)
 
 
@@ -320,9 +329,12 @@ def _address(url: str, masked: str) -> tuple[str, str]:
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         wrong = True
+
     if wrong:
-        expected = "expected http://HOST:PORT or https://HOST, without a user, a password or a query"
-        raise UnmaskError(f"--endpoint is {shown(masked.partition('?')[0].rpartition('@')[2])}; {expected}")
+        raise UnmaskError(
+            f"--endpoint is {shown(masked.partition('?')[0].rpartition('@')[2])}",
+            "expected http://HOST:PORT or https://HOST, without a user, a password or a query",
+        )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}", str(host)
 
 
@@ -354,7 +366,7 @@ async def _events(response: httpx.Response, most: int) -> AsyncIterator[tuple[st
         if size > most:
             raise Failed("malformed", f"the stream has over {most:,} bytes, without an end")
 
-        *lines, rest = (rest + piece).split(b"\n") if b"\n" in piece else (rest + piece,)
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             try:
                 text = line.decode().rstrip("\r")
@@ -380,5 +392,7 @@ def _reasoning(message: Any) -> str:
 
 
 def _message(error: Any) -> str:
-    texts = (dig(error, path) for path in ("message", "msg", "0.msg", "error"))
-    return cut(str(next((text for text in texts if text is not None), error)))
+    for path in ("message", "msg", "0.msg", "error"):
+        if (text := dig(error, path)) is not None:
+            return cut(str(text))
+    return cut(str(error))

@@ -44,9 +44,12 @@ class Contexts:
         count = (vocabulary + 1) ** len(self.places)
         numbers = count * len(start) * vocabulary
         if numbers > MOST_NUMBERS:
-            size = f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts"
-            advice = f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols"
-            raise UnmaskError(f"{size} with {numbers:,} probabilities; {advice}")
+            raise UnmaskError(
+                f"{len(self.places)} hidden positions of {vocabulary} symbols have {count:,} contexts "
+                f"with {numbers:,} probabilities",
+                f"expected at most {MOST_NUMBERS:,} probabilities. Use a shorter length or fewer symbols",
+            )
+
         self.digits = (vocabulary + 1) ** torch.arange(len(self.places)).flip(0)
         self.tokens = self.filled(vocabulary + 1)  # (C, L): context c in row c
         self.texts = self.filled(vocabulary)  # (V^H, L)
@@ -145,9 +148,6 @@ class Ties(Randomness):
         self.used.add(stream)
         ranks = (positions.double() + 0.5) / (int(positions.max()) + 1)
         return torch.broadcast_tensors(rows, 1 - ranks if self.reverse else ranks)[1]
-
-    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
-        return self.uniform(stream, self.row_ids.unsqueeze(1), torch.arange(length))
 
 
 class Unread(Tensor):

@@ -20,7 +20,8 @@ Array = NDArray[np.float64]
 def two_samples(first: Counts, second: Counts) -> float:
     """p-value of two samples under one distribution; given all counts, the first is multivariate hypergeometric."""
     names = sorted({*first, *second})
-    a, b = (np.array([counts.get(name, 0) for name in names]) for counts in (first, second))
+    a = np.array([first.get(name, 0) for name in names])
+    b = np.array([second.get(name, 0) for name in names])
     if len(names) < 2 or not a.sum() or not b.sum():
         return 1.0
 

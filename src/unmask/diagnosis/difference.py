@@ -19,12 +19,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from unmask.core.errors import UnmaskError
 from unmask.samplers.trace import Row, Step, Trace
 
 Entries = dict[int, tuple[int, float]]  # position: token and its probability, as a step revealed them
+Split = tuple[int, Entries, Entries]  # the first step that differs in positions or tokens, and who has what
+IDLE = Step(0, (), (), {}, {})  # in place of a step in which a row does not change
 
 SAME = 1e-8  # relative; a file keeps nine digits of a probability
 EPSILON = 2.0**-23  # ulp of a probability in [1, 2)
@@ -58,7 +61,7 @@ class Compared(NamedTuple):
 
     number: int
     pairs: list[Pair]
-    split: tuple[int, Entries, Entries] | None  # the first step that differs in positions or tokens, and who has what
+    split: Split | None
     alike: bool  # whether the split has the same positions
     steps: list[int]  # in which the row changed
 
@@ -133,14 +136,22 @@ def difference(a: Trace, b: Trace) -> Difference:
         a, b = a.bare(), b.bare()
 
     if a.vocabulary != b.vocabulary:
-        _refuse(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "traces of one vocabulary")
+        raise UnmaskError(f"A has {a.vocabulary} symbols, B has {b.vocabulary}", "expected traces of one vocabulary")
     if len(a.rows) != len(b.rows):
-        _refuse(f"A has {len(a.rows)} rows, B has {len(b.rows)}", "the same rows. Choose one row of each with --row")
+        raise UnmaskError(
+            f"A has {len(a.rows)} rows, B has {len(b.rows)}",
+            "expected the same rows. Choose one row of each with --row",
+        )
 
     rows = [_compared(number, *pair) for number, pair in enumerate(zip(a.rows, b.rows, strict=True))]
     differing = [(row.first, row) for row in rows if row.first is not None]
-    doubts = [pair for row in rows for pair in row.pairs if pair.differs]
-    rounded = bool(doubts) and _by_rounding(a, b, rows, doubts)
+    splits = [row.split for row in rows if row.split is not None]
+    pairs = [pair for row in rows for pair in row.pairs]
+    doubts = list(filter(attrgetter("differs"), pairs))
+
+    rounding = ulps = None
+    if doubts and _by_rounding(splits, doubts, len(pairs), _greedy(a, b)):
+        rounding, ulps = "float32", max(map(attrgetter("ulps"), doubts))
 
     first, before = None, {}
     if differing:
@@ -150,39 +161,42 @@ def difference(a: Trace, b: Trace) -> Difference:
 
     return Difference(
         rows=len(rows),
-        tokens=sum(len(row.pairs) for row in rows),
+        tokens=len(pairs),
         differing=len(differing),
-        split=sum(row.split is not None for row in rows),
+        split=len(splits),
         kinds=dict(Counter(kind for (_, kind), _ in differing)),
         first=first,
         before=before,
         probabilities=len(doubts),
         log_ratio=max(map(_log_ratio, doubts), default=0.0) if likely else None,
-        rounding="float32" if rounded else None,
-        ulps=max(pair.ulps for pair in doubts) if rounded else None,
+        rounding=rounding,
+        ulps=ulps,
     )
 
 
-def _by_rounding(a: Trace, b: Trace, rows: Sequence[Compared], doubts: Sequence[Pair]) -> bool:
-    """Whether the rounding of float32 explains all differences."""
-    if max(pair.ulps for pair in doubts) > ULPS:
+def _by_rounding(splits: Sequence[Split], doubts: Sequence[Pair], pairs: int, greedy: bool) -> bool:
+    """Whether the rounding of float32 explains all differences, among this number of pairs."""
+    if max(map(attrgetter("ulps"), doubts)) > ULPS:
         return False
     scale = max(max(map(_log_ratio, doubts)), 4 * EPSILON)
-    flips = sum(not _near(row.split, 2 * scale) for row in rows if row.split is not None)
-    pairs = sum(len(row.pairs) for row in rows)
-    return not flips or not (_greedy(a, b) or flips > 3 + 3 * scale * pairs)
+    flips = sum(not _near(split, 2 * scale) for split in splits)
+    return not flips or not (greedy or flips > 3 + 3 * scale * pairs)
 
 
 def _log_ratio(pair: Pair) -> float:
     return abs(math.log(pair.q) - math.log(pair.p))
 
 
-def _near(split: tuple[int, Entries, Entries], most: float) -> bool:
+def _near(split: Split, most: float) -> bool:
     """Whether the different choices of the step have probabilities this close, in nats."""
-    ours, theirs = ([math.log(p) for _, p in side.values()] for side in split[1:])
+    ours, theirs = map(_logs, split[1:])
     if not ours or len(ours) != len(theirs):
         return False
-    return max(abs(p - q) for p in ours for q in theirs) <= most
+    return max(ours[-1] - theirs[0], theirs[-1] - ours[0]) <= most
+
+
+def _logs(entries: Entries) -> list[float]:
+    return sorted(math.log(p) for _, p in entries.values())
 
 
 def _greedy(a: Trace, b: Trace) -> bool:
@@ -194,39 +208,47 @@ def _greedy(a: Trace, b: Trace) -> bool:
 def _compared(number: int, a: Row, b: Row) -> Compared:
     shorter = min(a.length, b.length)
     if a.length != b.length and not _cut(a, b):
-        _refuse(f"row {number} has {a.length} positions in A, {b.length} in B", "rows of the same length")
+        raise UnmaskError(
+            f"row {number} has {a.length} positions in A, {b.length} in B", "expected rows of the same length"
+        )
 
-    given = [{at: token for at, token in row.given if at < shorter} for row in (a, b)]
-    if given[0] != given[1]:
-        at = min(at for at in given[0].keys() | given[1].keys() if given[0].get(at) != given[1].get(at))
-        texts = [f"token {one[at]}" if at in one else "no token" for one in given]
-        problem = f"row {number} has given {texts[0]} at position {at + 1} in A, {texts[1]} in B"
-        _refuse(problem, "the same given tokens")
+    given = dict(a.given), dict(b.given)
+    wrong = [at for at in range(shorter) if given[0].get(at) != given[1].get(at)]
+    if wrong:
+        texts = [f"token {one[wrong[0]]}" if wrong[0] in one else "no token" for one in given]
+        raise UnmaskError(
+            f"row {number} has given {texts[0]} at position {wrong[0] + 1} in A, {texts[1]} in B",
+            "expected the same given tokens",
+        )
 
     # up to the first split both contexts are equal, so tokens can be compared
-    steps = [{step.number: step for step in row.steps()} for row in (a, b)]
+    steps = _by_number(a), _by_number(b)
     numbers = sorted(steps[0].keys() | steps[1].keys())
     pairs: list[Pair] = []
     for turn in numbers:
-        ours, theirs = (_entries(one.get(turn)) for one in steps)
-        same = [at for at in sorted(ours.keys() & theirs.keys()) if ours[at][0] == theirs[at][0]]
-        pairs += [Pair(turn, at, *ours[at], theirs[at][1]) for at in same]
-        a_only, b_only = ({at: side[at] for at in side if at not in same} for side in (ours, theirs))
-        hidden = [set(one[turn].hidden) if turn in one else set() for one in steps]
+        one, other = steps[0].get(turn, IDLE), steps[1].get(turn, IDLE)
+        ours, theirs = _entries(one), _entries(other)
+        for at in sorted(ours.keys() & theirs.keys()):
+            if ours[at][0] == theirs[at][0]:
+                pairs.append(Pair(turn, at, *ours.pop(at), theirs.pop(at)[1]))
 
-        if a_only or b_only or hidden[0] != hidden[1]:
-            return Compared(number, pairs, (turn, a_only, b_only), ours.keys() == theirs.keys(), numbers)
+        if ours or theirs or set(one.hidden) != set(other.hidden):
+            return Compared(number, pairs, (turn, ours, theirs), ours.keys() == theirs.keys(), numbers)
     return Compared(number, pairs, None, False, numbers)
 
 
-def _entries(step: Step | None) -> Entries:
+def _by_number(row: Row) -> dict[int, Step]:
+    return {step.number: step for step in row.steps()}
+
+
+def _entries(step: Step) -> Entries:
     """Position: token and probability, of the tokens that a step revealed and kept."""
-    return {} if step is None else {at: step.after[at] for at in step.revealed if at in step.after}
+    return {at: step.after[at] for at in step.revealed if at in step.after}
 
 
 def _cut(a: Row, b: Row) -> bool:
     """Whether the shorter row is complete and has the tokens of the longer one, as a row that ended earlier."""
-    short, long = (a, b) if a.length < b.length else (b, a)
+    short, long = sorted((a, b), key=attrgetter("length"))
     ours, theirs = short.final, long.final
     return len(ours) == short.length and all(theirs.get(at) == token for at, token in ours.items())
 
@@ -236,20 +258,19 @@ def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
     assert row.first is not None
     step, kind = row.first
     if kind == "probabilities":
-        pair = next(pair for pair in row.pairs if pair.differs)
-        texts = [f"draws {trace.symbol(pair.token)!r} at position {pair.position + 1}" for trace in (a, b)]
-        texts = [f"{text} with p = {p:.9g}" for text, p in zip(texts, (pair.p, pair.q), strict=True)]
-
+        pair = next(filter(attrgetter("differs"), row.pairs))
+        draws = f"at position {pair.position + 1} with p ="
+        texts = [f"draws {trace.symbol(pair.token)!r} {draws} {p:.9g}" for trace, p in ((a, pair.p), (b, pair.q))]
     else:
         assert row.split is not None
-        texts = []
-        for trace, entries in zip((a, b), row.split[1:], strict=True):
-            some = sorted(entries.items())[:3]
-            parts = [f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in some]
-            more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
-            texts.append(f"reveals {', '.join(parts)}{more}" if parts else "reveals nothing else")
+        texts = [_revealed(a, row.split[1]), _revealed(b, row.split[2])]
     return {"row": row.number, "step": step, "kind": kind, "a": texts[0], "b": texts[1]}
 
 
-def _refuse(problem: str, expected: str) -> None:
-    raise UnmaskError(f"{problem}; expected {expected}")
+def _revealed(trace: Trace, entries: Entries) -> str:
+    """The first tokens that a step reveals, in words."""
+    if not entries:
+        return "reveals nothing else"
+    parts = [f"{trace.symbol(token)!r} at {at + 1} (p = {p:.6g})" for at, (token, p) in sorted(entries.items())]
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return f"reveals {', '.join(parts[:3])}{more}"

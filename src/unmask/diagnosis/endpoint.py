@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import ne
 from typing import Any, NamedTuple
 
 from unmask.core import arguments, progress
@@ -74,9 +75,9 @@ class Audit:
 
     def table(self) -> list[tuple[str, str]]:
         counts = Counter(one.verdict for one in self.verdicts)
-        shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (RED, GREEN, UNKNOWN))
+        shown = f"{counts[RED]} red, {counts[GREEN]} green, {counts[UNKNOWN]} unknown, in {self.requests} requests"
         return [
-            ("verdict", f"{shown}, in {self.requests} requests; at most {self.alarm:.0%} false alarms"),
+            ("verdict", f"{shown}; at most {self.alarm:.0%} false alarms"),
             *((one.test, f"{one.verdict}: {one.detail}") for one in self.verdicts),
         ]
 
@@ -107,9 +108,9 @@ def audit(
         verdicts = []
         for test, run in TESTS.items():
             before = client.sent
-            verdict, detail, *p = run(suite)
-            shown = f"{detail}; p = {p[0]:.2g}" if p else detail
-            verdicts.append(Verdict(test, verdict, cut(shown), p[0] if p else None, client.sent - before))
+            answer = Verdict(test, *run(suite))
+            shown = answer.detail if answer.p is None else f"{answer.detail}; p = {answer.p:.2g}"
+            verdicts.append(answer._replace(detail=cut(shown), requests=client.sent - before))
             advance(1)
 
     behavior = {RED: IGNORED, GREEN: OBEYED, UNKNOWN: UNKNOWN}
@@ -138,8 +139,10 @@ class _Suite:
             raise UnmaskError(f"the server does not answer: {first.error}. Is it running at {cut(client.url)}?")
         if not first.answered:
             reason = first.error or "its text is empty"
-            problem = f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}"
-            raise UnmaskError(f"{problem}. Expected an OpenAI-compatible server; check the address and --model")
+            raise UnmaskError(
+                f"{cut(client.url)} does not answer a usual request: {first.outcome}, {reason}. "
+                "Expected an OpenAI-compatible server; check the address and --model"
+            )
 
         self.fields = {name: self._treated(name) for name in FIELDS}
 
@@ -163,7 +166,7 @@ class _Suite:
 
     @cached_property
     def warm(self) -> list[str]:
-        return [one.text for one in self.ask([LONG] * FEW, max_tokens=SHORT, **self.usual)]
+        return _texts(self.ask([LONG] * FEW, max_tokens=SHORT, **self.usual))
 
     @cached_property
     def cold(self) -> list[Answer]:
@@ -178,9 +181,9 @@ class _Suite:
     @cached_property
     def fixed(self) -> dict[str, Any] | None:
         """Fields that determine the answer; None if there are none."""
-        if all(one.answered for one in self.cold) and len({one.text for one in self.cold}) == 1:
+        if _answered(self.cold) and len(set(_texts(self.cold))) == 1:
             return self.usual | {"temperature": 0}
-        texts = [one.text for one in self.seeded]
+        texts = _texts(self.seeded)
         return self.usual | {"seed": 1} if all(texts) and texts[::2] == texts[1::2] else None
 
     @cached_property
@@ -197,7 +200,17 @@ class _Suite:
         if len(self.base) < 2 and len(counts) < 2 and self.base.keys() == counts.keys():
             return UNKNOWN, "all answers are equal, so no difference can be seen"
         p = min(tests * two_samples(self.base, counts), 1.0)
-        return (RED, f"other answers {what}", p) if p < LEVEL else (GREEN, f"no other answers {what}", p)
+        if p < LEVEL:
+            return RED, f"other answers {what}", p
+        return GREEN, f"no other answers {what}", p
+
+
+def _texts(answers: Sequence[Answer]) -> list[str]:
+    return [one.text for one in answers]
+
+
+def _answered(answers: Sequence[Answer]) -> bool:
+    return all(one.answered for one in answers)
 
 
 def _words(answers: list[Answer]) -> Counter[str]:
@@ -207,39 +220,40 @@ def _words(answers: list[Answer]) -> Counter[str]:
 
 def _temperature(suite: _Suite) -> Found:
     cold, base = suite.cold, suite.base
-    if not all(one.answered for one in cold):
-        half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
-        why = f"temperature 0: {cold[0].outcome}"
-        if "(refused)" in half:
-            return UNKNOWN, f"{why}; 0.5 is refused, too"
-        p = two_samples(base, half)
-        return (GREEN, f"{why}; 0.5 and 1 differ", p) if p < LEVEL else (UNKNOWN, f"{why}; 0.5 and 1 look alike", p)
-
-    texts = {one.text for one in cold}
-    if len({*texts, *suite.warm}) == 1:
+    answered, texts = _answered(cold), set(_texts(cold))
+    if answered and len({*texts, *suite.warm}) == 1:
         return RED, f"argmax at every temperature: {2 * FEW} answers of {SHORT} tokens are equal"
-    if len(texts) > 1:
+    if answered and len(texts) > 1:
         return RED, f"temperature 0 is accepted, but {len(texts)} of {FEW} answers differ"
 
     half = suite.die(max_tokens=SHORT, **(suite.usual | {"temperature": 0.5}))
+    why = f"temperature 0: {cold[0].outcome}"
+    if not answered and "(refused)" in half:
+        return UNKNOWN, f"{why}; 0.5 is refused, too"
+
     p = two_samples(base, half)
-    return GREEN, "temperature 0 gives equal answers, 1 does not; temperatures 0.5 and 1", p
+    if answered:
+        return GREEN, "temperature 0 gives equal answers, 1 does not; temperatures 0.5 and 1", p
+    if p < LEVEL:
+        return GREEN, f"{why}; 0.5 and 1 differ", p
+    return UNKNOWN, f"{why}; 0.5 and 1 look alike", p
 
 
 def _swallow(suite: _Suite) -> Found:
     ignored = [name for name, verdict in suite.fields.items() if verdict == IGNORED]
     if ignored:
         return RED, f"ignored without an error: {', '.join(ignored)}"
-    if all(verdict == UNKNOWN for verdict in suite.fields.values()):
+    if set(suite.fields.values()) == {UNKNOWN}:
         return UNKNOWN, "no request for a field was answered"
     return GREEN, "each field is obeyed or refused with a reason"
 
 
 def _seed(suite: _Suite) -> Found:
-    texts, answers = [one.text for one in suite.seeded], suite.seeded
-    if not all(one.answered for one in answers):
+    answers = suite.seeded
+    texts = _texts(answers)
+    if not _answered(answers):
         return UNKNOWN, f"the server does not take seeds: {answers[0].error or answers[0].outcome}"
-    other = sum(one != again for one, again in zip(texts[::2], texts[1::2], strict=True))
+    other = sum(map(ne, texts[::2], texts[1::2]))
     if other:
         return RED, f"{other} of {SEEDS} seeds give another answer the second time"
     if len(set(texts)) > 1:
@@ -251,13 +265,13 @@ def _seed(suite: _Suite) -> Found:
 
 
 def _load(suite: _Suite) -> Found:
-    crowds = {many: suite.die(many, max_tokens=SHORT, **suite.usual) for many in (8, 32)}
-    runs = [suite.same(counts, f"at concurrency {many}", 2) for many, counts in crowds.items()]
+    how = {"max_tokens": SHORT} | suite.usual
+    runs = [suite.same(suite.die(many, **how), f"at concurrency {many}", 2) for many in (8, 32)]
     return min(runs, key=lambda one: one[2] if len(one) > 2 else 1.0)
 
 
 def _repetition(suite: _Suite) -> Found:
-    texts = [one.text for one in suite.ask([f"{LONG} Begin."] * FEW, max_tokens=SHORT, **(suite.fixed or suite.usual))]
+    texts = _texts(suite.ask([f"{LONG} Begin."] * FEW, max_tokens=SHORT, **(suite.fixed or suite.usual)))
     if pad := next(filter(None, map(PADS.search, texts)), None):
         return RED, f"an answer to a repeated prompt contains {pad[0]!r}"
     short = [text for text in texts[1:] if len(text) < len(texts[0]) and texts[0].endswith(text)]
@@ -315,8 +329,9 @@ def _empty(suite: _Suite) -> Found:
 
     if not large.answered:
         return UNKNOWN, f"no complete answer: {large.outcome} {large.error}".strip()
-    took = " (the reasoning took a budget of 8 tokens)" if small.outcome == "empty" else ""
-    return GREEN, f"a complete answer has content{took}"
+    if small.outcome == "empty":
+        return GREEN, "a complete answer has content (the reasoning took a budget of 8 tokens)"
+    return GREEN, "a complete answer has content"
 
 
 def _chunks(suite: _Suite) -> Found:
@@ -327,8 +342,7 @@ def _chunks(suite: _Suite) -> Found:
     sizes = stream.chunks
     ends = list(accumulate(sizes))
     parts = [stream.text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-    repeats = len(parts) > 2 and all(later.startswith(one) and later != one for one, later in pairwise(parts))
-    if repeats:
+    if len(parts) > 2 and all(later.startswith(one) and later != one for one, later in pairwise(parts)):
         return RED, "each chunk repeats the text before it; expected only its own"
     about = f"{len(sizes)} chunks of {min(sizes, default=0)} to {max(sizes, default=0)} characters"
 
@@ -366,8 +380,9 @@ def _logits(suite: _Suite) -> Found:
     for token, probability in known.items():
         odds[token.strip().lower()] += probability  # type: ignore[assignment]
     p = one_sample(suite.base, odds)
-    verdict = (RED, "are not from") if p < LEVEL else (GREEN, "agree with")
-    return verdict[0], f"{suite.draws} first words {verdict[1]} the reported log-probabilities", p
+    if p < LEVEL:
+        return RED, f"{suite.draws} first words are not from the reported log-probabilities", p
+    return GREEN, f"{suite.draws} first words agree with the reported log-probabilities", p
 
 
 ALL: tuple[Callable[[_Suite], Found], ...] = (

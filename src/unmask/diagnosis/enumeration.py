@@ -51,9 +51,8 @@ def enumerated(contexts: Contexts, sampler: Sampler, delta: Tensor, of_paths: bo
     except UnmaskError as error:
         raise UnmaskError(f"sampler {sampler.spec} cannot be enumerated: {error}") from error
 
-    mass = torch.zeros(len(contexts.tokens), dtype=torch.float64)
-    mass = mass.index_add(0, contexts.number(states.tokens), states.mass)
-    return mass[contexts.number(contexts.texts)]
+    nothing = torch.zeros(len(contexts.tokens), dtype=torch.float64)
+    return nothing.index_add(0, contexts.number(states.tokens), states.mass)[contexts.number(contexts.texts)]
 
 
 def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, list[tuple[Tensor, Tensor]]]:
@@ -64,11 +63,13 @@ def stages(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Sampler, li
         numbers = sampler.numbered(hidden.unsqueeze(0), None)
         inner = inner_of(sampler) if sampler.first is None else FirstAlone(inner_of(sampler), sampler.first)
 
-    problem = "adds noise to its scores" if getattr(inner, "noise", 0) else ""
-    if sampler.reads != CANVAS or inner.implements("run"):
-        problem = "has its own loop" if sampler.reads == CANVAS else "reads an AR model"
-    if problem:
-        raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
+    for problem, there in (
+        ("reads an AR model", sampler.reads != CANVAS),
+        ("has its own loop", inner.implements("run")),
+        ("adds noise to its scores", getattr(inner, "noise", 0)),
+    ):
+        if there:
+            raise UnmaskError(f"sampler {sampler.spec} {problem}; expected one that chooses positions in each step")
 
     parts = BlockSchedules.of(numbers, delta, inner.pace == "free").deltas[0]
     return inner, [(numbers[0] == block, part) for block, part in enumerate(parts)]
@@ -85,8 +86,9 @@ def after(contexts: Contexts, sampler: Sampler, states: States, step: Step) -> S
     """The states after a step; a context may occur several times."""
     hidden = (states.tokens == contexts.vocabulary) & step.inside
     if sampler.implements("choose"):
-        idle = sampler.pace == "counts" and not step.count
-        return states if idle else chosen(contexts, sampler, states, hidden, step)
+        if sampler.pace == "counts" and not step.count:
+            return states
+        return chosen(contexts, sampler, states, hidden, step)
     parts = [revealed(contexts, states, *one, step.of_paths) for one in sets(sampler, hidden, step)]
     return States(torch.cat([part.tokens for part in parts]), torch.cat([part.mass for part in parts]), {})
 

@@ -44,7 +44,7 @@ from unmask.samplers import Generation, generate
 from unmask.samplers.schedules import Fit, deltas
 from unmask.samplers.teaching import read
 from unmask.theory.curves import weights
-from unmask.theory.known import curve
+from unmask.theory.optimal import information_curve
 
 QUANTILE = 0.99
 BINS = 8
@@ -98,15 +98,10 @@ class Learning:
         return records
 
     def to_dict(self, bins: int = BINS) -> dict[str, Any]:
-        whole = self.mean()
-        return {
-            "contexts": self.contexts,
-            "mean": None if whole is None else whole.to_dict(),
-            "quantile": self.quantile() if len(self.nats) else None,
-            "largest": self.largest if len(self.nats) else None,
-            "impossible": self.impossible,
-            "by_share": self.by_share(bins),
-        }
+        about: dict[str, Any] = {"contexts": self.contexts, "mean": None, "quantile": None, "largest": None}
+        if (whole := self.mean()) is not None:
+            about |= {"mean": whole.to_dict(), "quantile": self.quantile(), "largest": self.largest}
+        return about | {"impossible": self.impossible, "by_share": self.by_share(bins)}
 
     def excess(self, delta: Tensor | None = None, *, fixed_size: bool = False) -> Estimate:
         """Nats per sequence that learning adds to the NELBO of a schedule (default: one position per step)."""
@@ -119,10 +114,8 @@ class Learning:
     def _ratio(self, weight: Tensor) -> Estimate:
         """Weighted mean over positions: a ratio of sums over rows, since only rows are independent."""
         rows = int(self.row.max()) + 1
-        weights, total = (
-            torch.zeros(rows, dtype=torch.float64).index_add_(0, self.row, part)
-            for part in (weight, weight * self.nats)
-        )
+        both = torch.stack([weight, weight * self.nats])
+        weights, total = torch.zeros((2, rows), dtype=torch.float64).index_add_(1, self.row, both)
         if not bool(weights.any()):
             raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
         met = weights > 0
@@ -195,7 +188,7 @@ def of_sampler(
 def _of_contexts(
     denoiser: Denoiser, language: Language, rows: int, length: int, contexts_of: Contexts, name: str
 ) -> Learning:
-    nats, row, revealed = [], [], []
+    parts = []
     impossible = total = 0
     with progress.track("learning error", rows) as advance:
         for begin in range(0, rows, ROWS_AT_ONCE):
@@ -209,17 +202,14 @@ def _of_contexts(
             contexts, owners = contexts[possible], owners[possible]
 
             hidden = contexts == language.vocabulary
-            time = None if denoiser.time_free else hidden.double().mean(1)
+            time = denoiser.time_at(hidden.double().mean(1), len(hidden))
             loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
             where, _ = hidden.nonzero(as_tuple=True)
-
-            nats.append(loss[hidden])
-            row.append(owners[where])
-            revealed.append((length - hidden.sum(1))[where])
+            parts.append((loss[hidden], owners[where], (length - hidden.sum(1))[where]))
             advance(part.stop - part.start)
 
-    counts = torch.cat(revealed)
-    return Learning(torch.cat(nats), torch.cat(row), counts, length - counts, length, impossible / total, name)
+    nats, row, revealed = map(torch.cat, zip(*parts, strict=True))
+    return Learning(nats, row, revealed, length - revealed, length, impossible / total, name)
 
 
 def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: str) -> Learning:
@@ -272,19 +262,16 @@ def blame(
 
     learning: `of_language` of the same denoiser; None for one of uniform noise, whose SER alone is decomposed.
     """
-    how: dict[str, Any] = {"length": length, "rows": rows, "seed": seed}
-    own = None if learning is None else curve(language, length)
+    how: dict[str, Any] = {"length": length, "rows": rows, "seed": seed, "sampler": RULES[denoiser.removes]}
     results = []
     for count in steps:
         delta = deltas(schedule, count, Fit(language, length))
-        ours, theirs = (
-            generate(source, sampler=RULES[denoiser.removes], schedule=delta.tolist(), **how)
-            for source in (denoiser, language)
-        )
+        ours = generate(denoiser, schedule=delta.tolist(), **how)
+        theirs = generate(language, schedule=delta.tolist(), **how)
 
         sampling = learned = None
-        if learning is not None and own is not None:
-            sampling = own.divergence(delta).map(lambda nats: math.exp(nats / length))
+        if learning is not None:
+            sampling = information_curve(language, length).divergence(delta).map(lambda nats: math.exp(nats / length))
             learned = _factor(learning.excess(delta), length)
 
         results.append(_one(count, ours, theirs, language, sampling, learned))

@@ -139,7 +139,7 @@ def _of_paths(
     error = torch.zeros_like(nats)
     calls = torch.zeros_like(nats, dtype=torch.int64)
     exact = True
-    ends = [nats, nats]
+    ends = torch.stack([nats, nats])
 
     patterns, which = (start == denoiser.vocabulary).unique(dim=0, return_inverse=True)
     for number, hidden in enumerate(patterns):
@@ -172,13 +172,11 @@ def _of_paths(
         nats = nats.index_put((rows,), mean)
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
 
-        around = [_around(one - middle) for one, middle in zip(log.detach(), mean.detach(), strict=True)]
-        ends = [
-            end.index_put((rows,), mean.detach() + torch.tensor(own, dtype=torch.float64))
-            for end, own in zip(ends, zip(*around, strict=True), strict=True)
-        ]
+        middle = mean.detach()
+        around = [_around(one) for one in log.detach() - middle.unsqueeze(1)]
+        ends[:, rows] = middle + torch.tensor(around, dtype=torch.float64).T
 
-    low, high = (torch.where(error > 0, end, nats.detach()).clamp(max=0.0) for end in ends)
+    low, high = torch.where(error > 0, ends, nats.detach()).clamp(max=0.0)
     return SamplerLikelihood(nats, error, calls, exact, None if exact else (low, high))
 
 
@@ -191,16 +189,16 @@ def _around(log: Tensor) -> tuple[float, float]:
 def checked_sampler(sampler: str | Sampler) -> Sampler:
     """The sampler; raise an error if it has no likelihood along a path."""
     used = as_sampler(sampler)
-    problem = ""
-    if used.reads != CANVAS:
-        problem = "reads an AR model"
-    elif used.revises:
-        problem = "re-masks tokens, so its texts have many paths"
-    elif not used.chooses_before_drawing:
-        problem = "chooses positions by drawn tokens"
-    if problem:
-        expected = "expected a sampler that chooses positions first, such as entropy. Pass another --sampler"
-        raise UnmaskError(f"sampler {used.spec} {problem}; {expected}")
+    for problem, there in (
+        ("reads an AR model", used.reads != CANVAS),
+        ("re-masks tokens, so its texts have many paths", used.revises),
+        ("chooses positions by drawn tokens", not used.chooses_before_drawing),
+    ):
+        if there:
+            raise UnmaskError(
+                f"sampler {used.spec} {problem}",
+                "expected a sampler that chooses positions first, such as entropy. Pass another --sampler",
+            )
     return used
 
 
@@ -211,8 +209,10 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
         raise UnmaskError(f"texts have shape {tuple(texts.shape)}; expected (rows, length), neither of them 0")
     if bool((wrong := (texts < 0) | (texts >= denoiser.vocabulary)).any()):
         row = int(wrong.any(1).int().argmax())
-        problem = f"row {row} of the texts has token {int(texts[wrong][0])}"
-        raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+        raise UnmaskError(
+            f"row {row} of the texts has token {int(texts[wrong][0])}",
+            f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
+        )
 
     start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
@@ -248,11 +248,10 @@ def follow(
 
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
-    slices = (slice(first, first + block) for first in range(0, rows, block))
 
     parts: list[Paths] = []
     with progress.track("reading", rows) as advance:
-        for part in over_blocks(read, rows, block) if denoiser.concurrent else map(read, slices):
+        for part in over_blocks(read, rows, block, threads=denoiser.concurrent):
             parts.append(part)
             advance(len(part.nats))
 
@@ -269,10 +268,6 @@ class Noted(Randomness):
     def uniform(self, stream: Stream, rows: Tensor, positions: Tensor, visits: Tensor | int = 0) -> Tensor:
         self.used.add(stream)
         return super().uniform(stream, rows, positions, visits)
-
-    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
-        self.used.add(stream)
-        return super().grid(stream, length, visits)
 
 
 def score(
@@ -302,26 +297,35 @@ def score(
     if not likelihood:
         return scored
 
-    tokens = samples.tokens if isinstance(samples, Generation) else as_tokens(samples, "samples")
     if isinstance(samples, Generation):
-        recorded = {name: samples.configuration.get(name) for name in RECORDED}
-        how = (recorded if "sampler" not in how else {}) | how
-        given = samples.given if given is None else given
+        tokens = samples.tokens
+        if "sampler" not in how:
+            how = {name: samples.configuration.get(name) for name in RECORDED} | how
+        if given is None:
+            given = samples.given
+    else:
+        tokens = as_tokens(samples, "samples")
 
     how = {name: value for name, value in how.items() if value is not None}
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:
-        problem = "the samples have no record of their sampler"
-        raise UnmaskError(f"{problem}; expected a sampler for --likelihood. Pass --sampler and --steps")
+        raise UnmaskError(
+            "the samples have no record of their sampler",
+            "expected a sampler for --likelihood. Pass --sampler and --steps",
+        )
 
     likely = of_sampler(Ideal(known), texts=tokens, given=given, **how)
     there = likely.nats.isfinite()
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
 
-    about = {"exact": likely.exact, **how, "model_calls": int(likely.model_calls.sum())}
-    about |= {"left_out": int((~there).sum())}  # probability 0
+    about = {
+        "exact": likely.exact,
+        **how,
+        "model_calls": int(likely.model_calls.sum()),
+        "left_out": int((~there).sum()),  # probability 0
+    }
     same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
     nats = interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there])
     return replace(scored, likelihood=about | {"nats": nats})

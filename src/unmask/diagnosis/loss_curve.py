@@ -78,13 +78,12 @@ class LossCurve:
     def needed(self, nats: float) -> tuple[int, int]:
         """The smallest N that loses at most this per sequence, in random order, and the same by the upper end."""
 
-        def steps(end: str) -> int:
-            def enough(n: int) -> bool:
-                return bool(getattr(self.divergence(deltas("linear", n), fixed_size=True), end) <= nats)
+        def lost(steps: int) -> Estimate:
+            return self.divergence(deltas("linear", steps), fixed_size=True)
 
-            return 1 + bisect_left(range(1, self.length), True, key=enough)
-
-        return steps("value"), steps("high")
+        numbers = range(1, self.length)
+        mean = 1 + bisect_left(numbers, True, key=lambda steps: lost(steps).value <= nats)
+        return mean, 1 + bisect_left(numbers, True, key=lambda steps: lost(steps).high <= nats)
 
     def schedule(self, steps: int, *, fixed_size: bool = False) -> Tensor:
         """delta (N) with the smallest NELBO, as `optimal` for a language; pass it as a list."""
@@ -175,8 +174,7 @@ def looked(
 
     parts = []
     with progress.track("loss curve", rows) as advance:
-        slices = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-        for losses in over_blocks(look, rows, block) if denoiser.concurrent else map(look, slices):
+        for losses in over_blocks(look, rows, block, threads=denoiser.concurrent):
             parts.append(losses)
             advance(len(losses))
     return LossCurve(revealed, torch.cat(parts), length, seed, monotone, rows * looks * denoiser.calls)
@@ -194,7 +192,7 @@ def masked_losses(
     context = truth.clone()
     context[rows, places] = denoiser.vocabulary
 
-    time = None if denoiser.time_free else hidden.double().mean(1)
+    time = denoiser.time_at(hidden.double().mean(1), len(hidden))
     engine = denoiser.engine(context, start, None if bool(valid.all()) else valid)
     nats = -as_marginals(engine.at(rows, places, time)).of(truth[rows, places]).double().log()
     return torch.zeros(len(truth), dtype=torch.float64).index_add_(0, rows, nats) / hidden.sum(1)
@@ -205,26 +203,33 @@ def _truth(
 ) -> tuple[Tensor, Tensor]:
     """(samples (rows, L) padded like `start`, positions (rows, M) that are not given) after their checks."""
     if len(samples) != len(start) or len(samples) < 2:
-        problem = f"there are {len(samples)} samples and {len(start)} rows of given tokens"
-        raise UnmaskError(f"{problem}; expected equal numbers, at least 2")
+        raise UnmaskError(
+            f"there are {len(samples)} samples and {len(start)} rows of given tokens",
+            "expected equal numbers, at least 2",
+        )
 
     truth = start.clone()
     free = (start == denoiser.vocabulary) & valid
     for number, row in enumerate(samples):
         where = valid[number]
         if len(row) != int(where.sum()):
-            problem = f"sample {number} has {len(row)} tokens"
-            raise UnmaskError(f"{problem}; expected {int(where.sum())}, as in its given row")
+            raise UnmaskError(
+                f"sample {number} has {len(row)} tokens", f"expected {int(where.sum())}, as in its given row"
+            )
         truth[number, where] = row
 
         if bool((wrong := (row < 0) | (row >= denoiser.vocabulary)).any()):
-            problem = f"sample {number} has token {int(row[wrong][0])}"
-            raise UnmaskError(f"{problem}; expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}")
+            raise UnmaskError(
+                f"sample {number} has token {int(row[wrong][0])}",
+                f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
+            )
 
     counts = free.sum(1)
     if not bool((counts == counts[0]).all()) or not int(counts[0]):
-        problem = f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given"
-        raise UnmaskError(f"{problem}; expected the same number in all rows, at least 1")
+        raise UnmaskError(
+            f"rows have {int(counts.min())} to {int(counts.max())} positions that are not given",
+            "expected the same number in all rows, at least 1",
+        )
     return truth, free.nonzero()[:, 1].view(len(start), -1)
 
 

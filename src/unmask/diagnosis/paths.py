@@ -56,13 +56,11 @@ class Rule(NamedTuple):
 
 
 def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list[Block]] | None:
-    """The rule and the blocks of a row with hidden positions, Bool (L); None if there is no closed form."""
+    """The rule and the blocks of a row with hidden positions, Bool (L); None for a rule without these chances."""
     inner, parts = stages(sampler, hidden, delta)
     if type(inner) in (FixedSize, FirstHitting):
         rule = Rule(True)
-    elif isinstance(inner, LowConfidence) and type(inner) is LowConfidence:
-        if inner.last or inner.dtype != "float32":
-            return None
+    elif type(inner) is LowConfidence and not inner.last and inner.dtype == "float32":
         rule = Rule(False, inner.temperature, inner.ties == "position")
     else:
         return None
@@ -131,7 +129,9 @@ def estimated(
             places = _places(hidden, inside)
             rows = _rows(denoiser, places.shape[1], count)
             for x, left, some in zip(texts.split(rows), hidden.split(rows), places.split(rows), strict=True):
-                parts.append(_taken(denoiser, rule, x, left, some, count, generator))
+                taken, sets = _drawn(denoiser, rule, x, left, some, count, generator)
+                chance = _chances(denoiser, rule, x, left, some, sets.unsqueeze(1)).squeeze(1)
+                parts.append((taken, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets))
 
             total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
 
@@ -141,22 +141,7 @@ def estimated(
     return nats
 
 
-def _taken(
-    denoiser: Denoiser,
-    rule: Rule,
-    x: Tensor,
-    hidden: Tensor,
-    places: Tensor,
-    count: int,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(log T (R), log t(F) (R), F (R, k)): F drawn with probability t(F) / T, as indices of the positions (R, h)."""
-    with torch.no_grad():
-        total, sets = _drawn(denoiser, rule, x, hidden, places, count, generator)
-    chance = _chances(denoiser, rule, x, hidden, places, sets.unsqueeze(1)).squeeze(1)
-    return total, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets
-
-
+@torch.no_grad()
 def _drawn(
     denoiser: Denoiser,
     rule: Rule,
@@ -166,7 +151,7 @@ def _drawn(
     count: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """(log T (R), F (R, k))."""
+    """(log T (R), F (R, k)): F drawn with probability t(F) / T, as indices of the positions (R, h)."""
     p, scores, tokens = _predicted(denoiser, rule, x, hidden, places)
     own = p.gather(2, tokens.unsqueeze(2)).squeeze(2)
     size = places.shape[1]
@@ -229,8 +214,7 @@ def _products(inside: Tensor, outside: Tensor, degree: int) -> tuple[list[Tensor
 
 def _places(hidden: Tensor, inside: Tensor) -> Tensor:
     """(R, h): the hidden positions of the block, the same number in each row."""
-    here = hidden & inside
-    return here.nonzero()[:, 1].view(len(hidden), -1)
+    return (hidden & inside).nonzero()[:, 1].view(len(hidden), -1)
 
 
 def _rows(denoiser: Denoiser, positions: int, count: int) -> int:
@@ -271,9 +255,9 @@ def _rejected(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, rule: Rul
 def _below(p: Tensor, scores: Tensor, lowest: Tensor, last: Tensor, inside: Tensor, rule: Rule) -> Tensor:
     others = scores.unsqueeze(1)
     equal = others == lowest.unsqueeze(3)
+    below = others < lowest.unsqueeze(3)
     if rule.by_position:  # the later position loses
-        below = (others < lowest.unsqueeze(3)) | (equal & (torch.arange(p.shape[1]) > last).unsqueeze(3))
-        return (p.unsqueeze(1) * below).sum(3)
-    if bool((equal & ~inside.unsqueeze(3) & (p.unsqueeze(1) > 0)).any()):
+        below |= equal & (torch.arange(p.shape[1]) > last).unsqueeze(3)
+    elif bool((equal & ~inside.unsqueeze(3) & (p.unsqueeze(1) > 0)).any()):
         raise UnmaskError("scores of low-confidence are equal; expected ties='position' for a likelihood. Pass it")
-    return (p.unsqueeze(1) * (others < lowest.unsqueeze(3))).sum(3)
+    return (p.unsqueeze(1) * below).sum(3)

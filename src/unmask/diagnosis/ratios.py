@@ -56,8 +56,10 @@ def difference(
 
     for name, part in parts.items():
         if part.shape != shape or len(shape) != 2:
-            expected = f"expected (rows, length), the same for all; the rollout has {tuple(shape)}"
-            raise UnmaskError(f"{name} has shape {tuple(part.shape)}; {expected}")
+            raise UnmaskError(
+                f"{name} has shape {tuple(part.shape)}",
+                f"expected (rows, length), the same for all; the rollout has {tuple(shape)}",
+            )
 
     if (logits is None) != (tokens is None):
         raise UnmaskError("logits and tokens come together; expected both or neither. Pass both, or leave them out")
@@ -65,8 +67,10 @@ def difference(
     for name, part in (("rollout", rollout), ("update", update)):
         if bool(((bad := ~(part <= tolerance)) & counted).any()):
             row, position = (int(i) for i in (bad & counted).nonzero()[0])
-            problem = f"{name} is {float(part[row, position]):g} at row {row}, position {position}"
-            raise UnmaskError(f"{problem}; expected a log-probability, at most 0. Pass logs, not probabilities")
+            raise UnmaskError(
+                f"{name} is {float(part[row, position]):g} at row {row}, position {position}",
+                "expected a log-probability, at most 0. Pass logs, not probabilities",
+            )
 
     raw = (rollout, update)
     rollout, update = rollout.double(), update.double()

@@ -83,14 +83,12 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
     language = _of_trace(language, trace)
     sequence = trace.rows[row]
     language.check_length(sequence.length)
-    states = chain([dict(sequence.given)], (_tokens(one) for one in sequence.steps()))
+    states = chain([dict(sequence.given)], map(_tokens, sequence.steps()))
     evidence = _evidence(language, (_context(language, sequence, one) for one in states)).tolist()
     if evidence[0] == -math.inf:
         raise UnmaskError(f"row {row} of the trace has given tokens that are impossible under {language.kind}")
 
     steps: list[StepLoss] = []
-    case: _Case | None = None
-    first = None
     meter = 0.0
     size = 0
     for k, one in enumerate(sequence.steps()):
@@ -101,35 +99,41 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
         size += len(one.revealed) * language.vocabulary * sequence.length if len(one.revealed) > 1 else 0
         pairs = tuple(_pairs(language, sequence, one)) if before < math.inf and size <= MOST_PAIR_TOKENS else ()
         steps.append(StepLoss(one.number, lost, meter, pairs))
-        if first is None and meter == math.inf:
-            first, case = k, _Case(language, trace, sequence, one)
 
-    if case is None:
+    first = _first(steps)
+    if first is None:
         return Reading(tuple(steps))
+    case = _Case(language, trace, sequence, next(islice(sequence.steps(), first, None)))
     guilty = case.culprit()
     because = case.needed(guilty)
     return Reading(tuple(steps), first, guilty, because, case.words(guilty, because))
 
 
+def _first(steps: Sequence[StepLoss]) -> int | None:
+    """The index of the first step after which the row is impossible."""
+    return next((k for k, step in enumerate(steps) if step.meter == math.inf), None)
+
+
 def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
     """Whether each row ends as an impossible sequence."""
     language = _of_trace(language, trace)
-    verdicts = [False] * len(trace.rows)
+    verdicts = torch.zeros(len(trace.rows), dtype=torch.bool)
     for length in {row.length for row in trace.rows}:
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
         contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
-        for row, dead in zip(rows, (_evidence(language, contexts) == -math.inf).tolist(), strict=True):
-            verdicts[row] = dead
-    return verdicts
+        verdicts[rows] = _evidence(language, contexts) == -math.inf
+    return verdicts.tolist()
 
 
 def _of_trace(language: LanguageLike, trace: Trace) -> Language:
     language = load(language)
     trace.check_likely()
     if trace.vocabulary != language.vocabulary:
-        sizes = f"the trace has {trace.vocabulary} symbols, {language.kind} has {language.vocabulary}"
-        raise UnmaskError(f"{sizes}. Pass the language of the trace")
+        raise UnmaskError(
+            f"the trace has {trace.vocabulary} symbols, {language.kind} has {language.vocabulary}. "
+            "Pass the language of the trace"
+        )
     return language
 
 
@@ -179,10 +183,8 @@ def _pairs(language: Language, row: Row, one: Step) -> Iterator[tuple[int, int, 
             (1, 3)
         )  # (chosen, K)
 
-        for i, row_of in enumerate(nats.tolist(), first):
-            for j in range(i + 1, size):
-                if row_of[j] > LEAST:
-                    yield int(places[i]), int(places[j]), row_of[j]
+        for i, j in (nats.triu(first + 1) > LEAST).nonzero().tolist():
+            yield int(chosen[i]), int(places[j]), float(nats[i, j])
 
 
 class _Case:
@@ -190,17 +192,16 @@ class _Case:
 
     def __init__(self, language: Language, trace: Trace, row: Row, one: Step) -> None:
         self.language, self.trace, self.row, self.step = language, trace, row, one
-        shown = _tokens(one)
-        self.drawn = {position: shown[position] for position in sorted(set(one.revealed)) if position in shown}
-        self.stood = {position: token for position, token in shown.items() if position not in self.drawn}
+        self.stood = _tokens(one)
+        self.drawn = {position: self.stood.pop(position) for position in sorted(self.stood.keys() & one.revealed)}
         self.context = _context(language, row, self.stood)
+        self.tokens = _context(language, row, self.drawn)
 
     def excluded(self, sets: Sequence[Sequence[int]], context: Tensor | None = None) -> list[bool]:
         """Whether each set of drawn tokens is impossible next to the earlier tokens, or next to a context (L)."""
         contexts = (self.context if context is None else context).repeat(len(sets), 1)
-        for number, positions in enumerate(sets):
-            for position in positions:
-                contexts[number, position] = self.drawn[position]
+        places = torch.tensor(sets, dtype=torch.int64)
+        contexts.scatter_(1, places, self.tokens[places])
         return (_evidence(self.language, contexts) == -math.inf).tolist()
 
     def culprit(self) -> tuple[int, ...]:
@@ -209,12 +210,10 @@ class _Case:
         for size in range(1, len(every)):
             if math.comb(len(every), size) * self.row.length > MOST_SETS:
                 break
-            sets: Iterable[tuple[int, ...]] = combinations(every, size)
-            if size > 1:
-                sets = sorted(sets, key=lambda one: (one[-1] - one[0], one))
+            sets = sorted(combinations(every, size), key=lambda one: (one[-1] - one[0], one))
             for part in batched(sets, max(AT_ONCE // self.row.length, 1)):
                 verdicts = self.excluded(part)
-                if any(verdicts):
+                if True in verdicts:
                     return part[verdicts.index(True)]
         return self._minimal(every)
 
@@ -242,13 +241,14 @@ class _Case:
         rule = self._rule(sorted({*guilty, *because}), guilty, because)
         if len(guilty) == 1:
             at, p = guilty[0], self.step.after[guilty[0]][1]
-            drawn = f"position {at + 1} was drawn as {self._symbol(at)}, to which the denoiser gave {p:.2g}"
-            return f"{drawn}: no other token of this step is to blame; {rule}"
-        numbers = [str(position + 1) for position in guilty]
-        return f"positions {', '.join(numbers[:-1])} and {numbers[-1]} were drawn together; {rule}"
+            return (
+                f"position {at + 1} was drawn as {self._symbol(at)}, to which the denoiser gave {p:.2g}: "
+                f"no other token of this step is to blame; {rule}"
+            )
+        return f"positions {_joined([str(position + 1) for position in guilty])} were drawn together; {rule}"
 
     def _rule(self, places: Sequence[int], guilty: tuple[int, ...], because: tuple[int, ...]) -> str:
-        symbols = [self._symbol(position) for position in places]
+        symbols = list(map(self._symbol, places))
         always = self._always(places)
         if len(places) == 1:
             return f"the language never has {symbols[0]}" + ("" if always else " there")
@@ -265,23 +265,25 @@ class _Case:
         if (self.row.length - width) * self.row.length > MOST_SHIFTED:
             return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
-        for start in range(len(contexts)):
-            for position in places:
-                contexts[start, position - places[0] + start] = shown[position]
+        start = torch.arange(len(contexts)).unsqueeze(1)
+        contexts[start, start + torch.tensor(places) - places[0]] = torch.tensor([shown[at] for at in places])
         return bool((_evidence(self.language, contexts) == -math.inf).all())
 
     def _symbol(self, position: int) -> str:
         return quoted(self.trace.symbol((self.stood | self.drawn)[position]))
 
     def _listed(self, positions: Sequence[int]) -> str:
-        symbols = [f"{self._symbol(position)} at {position + 1}" for position in positions]
-        return f"{', '.join(symbols[:-1])} and {symbols[-1]}" if len(symbols) > 1 else symbols[0]
+        return _joined([f"{self._symbol(position)} at {position + 1}" for position in positions])
+
+
+def _joined(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def quoted(symbol: str) -> str:
     """A token as shown in sentences: in quotes if it has spaces, shortened if it is long."""
     shown = plain(symbol if len(symbol) <= LONGEST_SYMBOL else f"{symbol[:LONGEST_SYMBOL]}..")
-    return shown if shown and not any(c.isspace() for c in shown) else f"\u201c{shown}\u201d"
+    return shown if shown.split() == [shown] else f"\u201c{shown}\u201d"
 
 
 def batched(sets: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -312,8 +314,7 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
             lost, pairs = losses.get((number, one.number), (0.0, ()))
             steps.append(StepLoss(one.number, lost, (steps[-1].meter if steps else 0.0) + lost, pairs))
 
-        # the first step after which the model gives the row probability 0
-        excluded = next((k for k, step in enumerate(steps) if step.meter == math.inf), None)
+        excluded = _first(steps)  # from it on, the model gives the row probability 0
         readings.append(Reading(tuple(steps), excluded, why="" if excluded is None else EXCLUDED))
     return readings
 
@@ -339,5 +340,5 @@ def _by_model(reader: Reader, step: int) -> tuple[float, Pairs]:
     nats = torch.maximum(nats, nats.T)
 
     at = path.position[entry].tolist()
-    pairs = tuple((at[i], at[j], float(nats[i, j])) for i in range(n) for j in range(i + 1, n))
+    pairs = tuple((at[i], at[j], float(nats[i, j])) for i, j in combinations(range(n), 2))
     return math.inf if bool(dead.any()) or math.isnan(lost) else lost, pairs

@@ -13,10 +13,10 @@ The loss curve is measured once, and gives all N and schedules.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from torch import Tensor
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
-from unmask.core.tables import as_table
+from unmask.core.tables import as_table, plural
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
 from unmask.models.open.model import OpenModel
 from unmask.models.open.prompted import Query, rows_of, speaker
@@ -32,6 +32,7 @@ from unmask.samplers import generate
 from unmask.samplers.schedules import deltas
 
 BEST = "optimal"  # the schedule of the least predicted loss
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,25 +63,29 @@ class Forecast:
     @cached_property
     def gaps(self) -> dict[int, dict[str, Estimate]]:
         """By N, a power of two below M: the loss of the schedule and of the best one."""
-        numbers = [2**i for i in range(self.curve.length.bit_length()) if 2**i < self.curve.length]
-        names = dict.fromkeys((self.schedule, BEST))
-        return {steps: {name: self.gap(steps, name) for name in names} for steps in numbers}
+        numbers = [2**i for i in range((self.curve.length - 1).bit_length())]
+        return {steps: self._by_schedule(partial(self.gap, steps)) for steps in numbers}
+
+    def _by_schedule(self, work: Callable[[str], Result]) -> dict[str, Result]:
+        """`work` of the schedule and of the best one, by their names."""
+        return {name: work(name) for name in dict.fromkeys((self.schedule, BEST))}
 
     @cached_property
     def steps(self) -> dict[str, int]:
         """By schedule: the smallest N whose predicted loss is at most the target; it falls with N, apart from noise."""
-        target = self.target
-        if target is None:
+        if self.target is None:
             return {}
-        return {
-            name: 1 + bisect_left(range(1, self.curve.length), True, key=lambda n: self.gap(n, name).value <= target)
-            for name in dict.fromkeys((self.schedule, BEST))
-        }
+        return self._by_schedule(partial(self._least, self.target))
+
+    def _least(self, target: float, name: str) -> int:
+        return 1 + bisect_left(range(1, self.curve.length), True, key=lambda n: self.gap(n, name).value <= target)
 
     @property
     def time_break_even(self) -> float | None:
         """Steps that take as long as an AR model with a KV cache."""
-        return None if self.times is None else self.curve.length * self.times[0] / self.times[1]
+        if self.times is None:
+            return None
+        return self.curve.length * self.times[0] / self.times[1]
 
     @property
     def text(self) -> str:
@@ -89,18 +94,19 @@ class Forecast:
         best = min(self.steps, key=lambda name: self.steps[name])
         steps = self.steps[best]
         aim = f"A loss of at most {self.target:g} nats per answer of {self.curve.length} tokens"
-        says = f"{aim} needs {steps} {'step' if steps == 1 else 'steps'} of schedule {best}."
+        says = f"{aim} needs {steps} {plural('step', steps)} of schedule {best}."
         if (most := self.time_break_even) is None:
             return says
-        faster = f"Masked decoding is {most / steps:.3g}" if steps < most else f"AR is {steps / most:.3g}"
-        return f"{says} {faster} times faster{' than AR' if steps < most else ''}."
+        if steps < most:
+            return f"{says} Masked decoding is {most / steps:.3g} times faster than AR."
+        return f"{says} AR is {steps / most:.3g} times faster."
 
     def lines(self) -> list[tuple[str, str]]:
         """Lines for a reader."""
         lines = [("advice", self.text)]
         for steps, by_schedule in self.gaps.items():
             each = "; ".join(f"{name} {estimate}" for name, estimate in by_schedule.items())
-            lines.append((f"{steps} {'step' if steps == 1 else 'steps'}", f"{each} nats"))
+            lines.append((f"{steps} {plural('step', steps)}", f"{each} nats"))
         source = "the model's own answers" if self.own else "the texts"
         rows = f"{len(self.curve.losses)} of {source}, {self.curve.length} tokens each"
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
@@ -110,9 +116,19 @@ class Forecast:
         for steps, by_schedule in self.gaps.items():
             gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
         plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
-        about = {"verdict": self.text, "target": self.target, "plans": plans, "gaps": gaps, "length": self.curve.length}
-        about |= {"rows": len(self.curve.losses), "own_answers": self.own, "model_calls": self.model_calls}
-        return about | {"break_even_steps": self.time_break_even, "f": self.curve.curve.f.tolist()}
+
+        return {
+            "verdict": self.text,
+            "target": self.target,
+            "plans": plans,
+            "gaps": gaps,
+            "length": self.curve.length,
+            "rows": len(self.curve.losses),
+            "own_answers": self.own,
+            "model_calls": self.model_calls,
+            "break_even_steps": self.time_break_even,
+            "f": self.curve.curve.f.tolist(),
+        }
 
 
 def forecast(
@@ -156,28 +172,30 @@ def forecast(
     return Forecast(curve, schedule, target, times, curve.model_calls + spent, texts is None)
 
 
-def _starts(model: OpenModel, prompts: Sequence[Query], length: int) -> Tensor | list[Tensor]:
+def _starts(model: OpenModel, prompts: Sequence[Query], length: int) -> list[Tensor]:
     """Prompts followed by `length` hidden tokens."""
     for number, one in enumerate(prompts):
         if one.template is not None:
             raise UnmaskError(f"prompt {number} is a text with gaps; expected the beginning of a text")
-    rows = rows_of(model, prompts, length)
-    return torch.stack(rows) if len({len(row) for row in rows}) == 1 else rows
+    return rows_of(model, prompts, length)
 
 
 def _answers(
     model: OpenModel, prompts: Sequence[Query] | None, texts: Sequence[str], length: int
-) -> tuple[Tensor | list[Tensor], list[Tensor]]:
+) -> tuple[list[Tensor], list[Tensor]]:
     """(given tokens, whole rows) of the texts with at least `length` tokens."""
-    prompts = [Query(prompt="")] * len(texts) if prompts is None else prompts
+    if prompts is None:
+        prompts = [Query(prompt="")] * len(texts)
     if len(prompts) != len(texts):
         raise UnmaskError(f"there are {len(prompts)} prompts and {len(texts)} texts; expected one text for each prompt")
 
     tokens = [torch.from_numpy(speaker(model).encode(text)).long()[:length] for text in texts]
     long = [number for number, one in enumerate(tokens) if len(one) == length]
     if len(long) < 2:
-        problem = f"{len(long)} of {len(texts)} texts have {length} tokens"
-        raise UnmaskError(f"{problem}; expected at least 2. Reduce --length, or add longer texts")
+        raise UnmaskError(
+            f"{len(long)} of {len(texts)} texts have {length} tokens",
+            "expected at least 2. Reduce --length, or add longer texts",
+        )
 
     given = _starts(model, [prompts[number] for number in long], length)
     return given, [torch.cat([one[: len(one) - length], tokens[n]]) for one, n in zip(given, long, strict=True)]

@@ -14,7 +14,7 @@ with rows of the text. Words that do not occur in the text are the counterpart o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -82,10 +82,9 @@ def judge(
             if model.card.causal and some:
                 by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)
             elif likelihood == "chain":
-                by_text |= {number: chain(model, rows[number], 0) for number in some}
+                by_text |= {n: chain(model, rows[n], 0) for n in some}
             elif likelihood == "bound":
-                sets = {number: drawn(len(rows[number]), draws, seed + number) for number in some}
-                by_text |= {number: bound(model, rows[number], 0, sets[number]) for number in some}
+                by_text |= {n: bound(model, rows[n], 0, drawn(len(rows[n]), draws, seed + n)) for n in some}
             else:
                 by_text |= {n: by_sampler(model, rows[n], 0, draws, seed + n, **options) for n in some}
             advance(len(part))
@@ -108,13 +107,16 @@ def check_kind(model: OpenModel, likelihood: str, **options: Any) -> None:
     """Raise an error if the model has no likelihood of this kind with these options."""
     arguments.word("likelihood", likelihood, KINDS)
     if model.card.causal and (likelihood != "bound" or options):
-        problem = f"{model.name} is an AR model, whose likelihood is exact"
-        raise UnmaskError(f"{problem}; expected no likelihood or sampler. Leave them out")
+        raise UnmaskError(
+            f"{model.name} is an AR model, whose likelihood is exact",
+            "expected no likelihood or sampler. Leave them out",
+        )
     if likelihood == "path":
         checked_sampler(usual_options(model, 1, **options)["sampler"])
     elif options:
-        problem = f"the likelihood {likelihood} has no sampler"
-        raise UnmaskError(f"{problem}; expected no {', '.join(options)}. Pass the likelihood path")
+        raise UnmaskError(
+            f"the likelihood {likelihood} has no sampler", f"expected no {', '.join(options)}. Pass the likelihood path"
+        )
 
 
 def by_sampler(model: OpenModel, row: Tensor, first: int, draws: int, seed: int, **options: Any) -> Likelihood:
@@ -176,12 +178,18 @@ class Judges:
             entropy=token_entropy(tokens),
             twin=HeldOut(tokens, 0, Objective(self.twin.shape)).nats(self.twin) / tokens.shape[1],
             ngram=self.by_ngram(tokens),
-            unknown=_rates([self.lexicon.unknown(self.text.tokenizer.documents(row)) for row in tokens.tolist()]),
+            unknown=self._rates(self.lexicon.unknown, tokens),
         )
 
     def by_ngram(self, tokens: Tensor) -> Tensor:
         """(B): nats per character."""
-        return _rates([self.ngram.nats(self.text.tokenizer.documents(row)) for row in tokens.tolist()])
+        return self._rates(self.ngram.nats, tokens)
+
+    def _rates(self, judge: Callable[[Any], tuple[float, int]], tokens: Tensor) -> Tensor:
+        """(B): ratios of the (amount, count) that a judge gives the documents of a row; NaN if the count is 0."""
+        documents = map(self.text.tokenizer.documents, tokens.tolist())
+        amounts, counts = torch.tensor(list(map(judge, documents)), dtype=torch.float64).T
+        return torch.where(counts > 0, amounts / counts, torch.nan)
 
 
 def token_entropy(tokens: Tensor) -> Tensor:
@@ -194,9 +202,3 @@ def token_entropy(tokens: Tensor) -> Tensor:
         1, run, torch.full(tokens.shape, 1 / tokens.shape[1], dtype=torch.float64)
     )
     return torch.special.entr(fraction).sum(1)
-
-
-def _rates(pairs: Sequence[tuple[float, int]]) -> Tensor:
-    """(B): ratios of (amount, count); NaN if the count is 0."""
-    amounts, counts = torch.tensor(pairs, dtype=torch.float64).T
-    return torch.where(counts > 0, amounts / counts, torch.nan)

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +31,7 @@ from unmask.core import arguments, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
-from unmask.core.tables import Row, as_html, as_table
+from unmask.core.tables import Row, as_html, as_table, plural
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
@@ -69,12 +69,17 @@ class Plan:
     predicted: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        about = {"schedule": self.schedule, "steps": self.steps, "model_calls": self.model_calls}
-        return about | {"predicted": self.predicted.to_dict(), "method": self.predicted.method}
+        return {
+            "schedule": self.schedule,
+            "steps": self.steps,
+            "model_calls": self.model_calls,
+            "predicted": self.predicted.to_dict(),
+            "method": self.predicted.method,
+        }
 
     def __str__(self) -> str:
-        noun = "step" if self.steps == 1 else "steps"
-        return f"{self.steps:,} {noun} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+        step = plural("step", self.steps)
+        return f"{self.steps:,} {step} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
 
 
 @dataclass(frozen=True)
@@ -97,10 +102,11 @@ class Verdict:
         return [("advice", self.text), ("predicted", f"{MEANS[self.metric]} {predicted}"), ("method", predicted.method)]
 
     def to_dict(self) -> dict[str, Any]:
-        time = self.time_break_even
-        about = self.chosen.to_dict() | {"break_even_model_calls": self.flop_break_even if time is None else time}
-        about |= {"break_even": {"flop": self.flop_break_even, "time": time}}
-        about |= {} if self.crossover is None else {"crossover": self.crossover}
+        flop, time = self.flop_break_even, self.time_break_even
+        about = self.chosen.to_dict() | {"break_even_model_calls": flop if time is None else time}
+        about["break_even"] = {"flop": flop, "time": time}
+        if self.crossover is not None:
+            about["crossover"] = self.crossover
         return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
 
 
@@ -156,8 +162,7 @@ class Goal:
         if ser:
             return self.first_order(delta).map(self.nats)
         mean = self.curve.divergence(delta)
-        method = f"upper bound: mean over orders, {mean.method}"
-        return Estimate(mean.value, mean.low, mean.high, mean.n, mean.level, method)
+        return replace(mean, method=f"upper bound: mean over orders, {mean.method}")
 
     def first_order(self, delta: Tensor) -> Estimate:
         """Return the SER for few errors, far from each other. The interval ends at the upper bound 1 - e^-KL."""
@@ -242,13 +247,17 @@ def plan(
     language.check_length(length)
 
     arguments.word("metric", metric, OPTIMAL)
-    arguments.share("target", target) if metric == "ser" else arguments.number("target", target)
+    if metric == "ser":
+        arguments.share("target", target)
+    arguments.number("target", target)
 
     if metric == "ter" and language.end is not None:
         raise UnmaskError(f"{language.kind} varies in length, so KL does not give TER; expected metric ser or kl")
     if metric == "ser" and learning is not None:
-        problem = "the SER of a trained network cannot be predicted; expected metric ter or kl"
-        raise UnmaskError(f"{problem}. Measure SER with `unmask model learning`")
+        raise UnmaskError(
+            "the SER of a trained network cannot be predicted",
+            "expected metric ter or kl. Measure SER with `unmask model learning`",
+        )
 
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
@@ -288,24 +297,21 @@ def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> di
     if goal.metric != "ser" or not target:
         return None
     constant = max(optimal.error_curve(goal.language, goal.length).constant.value / goal.length, 0.0)
-    ser = None if times is None else correctness.ser_at(constant, times[0] / times[1])
     return {
         "constant": constant,
         "model_calls_per_token": correctness.model_calls_per_token(constant, target),
-        "ser": ser,
+        "ser": None if times is None else correctness.ser_at(constant, times[0] / times[1]),
     }
 
 
 def least_plan(goal: Goal, target: float, schedule: str, batch: int = 1) -> Plan:
     """Return the smallest N of a schedule; an error gives the best quality if no N reaches the target."""
     aim = goal.nats(target)
-    seen: dict[int, tuple[Tensor, Estimate]] = {}
 
+    @cache
     def look(steps: int) -> tuple[Tensor, Estimate]:
-        if steps not in seen:
-            delta = deltas(schedule, steps, Fit(goal.language, goal.length))
-            seen[steps] = delta, goal.quick(delta)
-        return seen[steps]
+        delta = deltas(schedule, steps, Fit(goal.language, goal.length))
+        return delta, goal.quick(delta)
 
     def search(nats: float, guess: float) -> int:
         return least(lambda steps: look(steps)[1].value, nats, guess, SLACK if goal.measured else 0.0, MOST, FLAT)
@@ -343,7 +349,7 @@ def _confirmed(
         steps = corrected
 
     enough = [n for n, known in tried.items() if known.high <= target]
-    steps = min(enough) if enough else max(tried)
+    steps = min(enough, default=max(tried))
     return steps, tried[steps]
 
 
@@ -351,8 +357,10 @@ def _unreached(goal: Goal, target: float, schedule: str, floor: Floor) -> str:
     name = MEANS[goal.metric]
     value = goal.shown(floor.value)
     if goal.learning is not None and goal.nats(target) <= goal.floor:
-        alone = f"the learning error is {goal.shown(goal.floor):.4g} alone"
-        return f"no number of steps reaches {target:g}: {alone}. Train the network longer"
+        return (
+            f"no number of steps reaches {target:g}: the learning error is {goal.shown(goal.floor):.4g} alone. "
+            "Train the network longer"
+        )
 
     if floor.stuck:
         stays = f"with schedule {schedule!r}, {name} stays at {value:.4g} from {floor.steps:,} steps on"
@@ -378,9 +386,10 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
 
     aims = {"ser": f"An SER of at most {target:g}", "ter": f"A TER within {100 * target:.3g}% of the language's own"}
     needs = f"{aims.get(goal.metric, f'A divergence of at most {target:g} nats')} needs {chosen}"
-    if best is not chosen:
-        fewer = best.model_calls < chosen.model_calls
-        needs += f", or {best}" if fewer else f"; schedule {best.schedule} does not need fewer"
+    if best.model_calls < chosen.model_calls:
+        needs += f", or {best}"
+    elif best is not chosen:
+        needs += f"; schedule {best.schedule} does not need fewer"
 
     parts = [advice, needs]
     if chosen.predicted.method.startswith("first order") and chosen.predicted.high > target:
@@ -390,8 +399,7 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
     parts.append(f"AR has no {error} and needs 1/{fewest / flop:.3g} of the compute")
     if goal.learning is None:
         with suppress(UnmaskError):  # it is no chain, or a long one
-            apart, fitted = (
-                joint_orders.enough(goal.language, goal.length, goal.nats(target), x) for x in (False, True)
-            )
+            how = (goal.language, goal.length, goal.nats(target))
+            apart, fitted = joint_orders.enough(*how, False), joint_orders.enough(*how, True)
             parts.append(f"In the best fixed order N = {apart} is enough, with draw='fitted' N = {fitted}")
     return f"{'. '.join(parts)}."

@@ -31,7 +31,7 @@ def near(estimate, exact):
 
 def drift(model, made):
     """The largest mean difference of the recorded log probabilities of a step from the model's own."""
-    setting = _setting(model, made.configuration, as_sampler(made.configuration["sampler"]), None)
+    setting = _setting(model, made.configuration, as_sampler(made.configuration["sampler"]))
     return float(measure(Reader(setting.denoiser, of_generation(made)), "one", 0)[2].apart.max())
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import torch
@@ -57,8 +58,20 @@ class Question(NamedTuple):
 Change = Callable[[Marginals, Question], Marginals | Tensor]
 
 
+class AlteredEngine(ReshapedEngine):
+    denoiser: Altered
+
+    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
+        marginals = as_marginals(self.inner.at(rows, positions, time))
+        if self.denoiser.change is None:
+            return marginals
+        return self.denoiser.change(marginals, Question(self.tokens, rows, positions, time))
+
+
 class Altered(Reshaped):
     """A denoiser whose answers are changed; timed: by the time, too."""
+
+    engine_kind = AlteredEngine
 
     def __init__(self, inner: Denoiser, change: Change | None = None, timed: bool = False) -> None:
         super().__init__(inner)
@@ -68,34 +81,29 @@ class Altered(Reshaped):
         raise NotImplementedError  # the engine has the question, too
 
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        return AlteredEngine(self, tokens, given, valid)
+        return self.engine_kind(self, tokens, given, valid)
 
     def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
         return PrefixCausal(self, rows, length, valid)
 
 
-class AlteredEngine(ReshapedEngine):
-    denoiser: Altered
-
-    def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
-        marginals = as_marginals(self.inner.at(rows, positions, time))
-        change = self.denoiser.change
-        return marginals if change is None else change(marginals, Question(self.tokens, rows, positions, time))
-
-
 SORTING = {"top_k", "top_p", "nucleus"}  # filters that choose among equally likely tokens
 NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "min_p": 0, "repetition_penalty": 1}
+MOST = {"top_p": 1.0, "min_p": 1.0}  # of a filter; others have no end
 
 
 def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
     """The filters of a loop in their order, from a mapping or "temperature=0.8, top_p=0.9", without neutral ones."""
-    filters = parse("filters", f"filters({given})")[1] if isinstance(given, str) else dict(given or {})
+    if isinstance(given, str):
+        given = parse("filters", f"filters({given})")[1]
+    filters = dict(given or {})
+
     for name, value in filters.items():
         arguments.word("filter", name, NEUTRAL)
-        if name == "top_k":
-            filters[name] = None if value is None else arguments.whole(name, value)
-        else:
-            arguments.number(name, value, 0, 1 if name in ("top_p", "min_p") else arguments.INFINITY)
+        if name == "top_k" and value is not None:
+            filters[name] = arguments.whole(name, value)
+        elif name != "top_k":
+            arguments.number(name, value, 0, MOST.get(name, arguments.INFINITY))
             if value == 0 and name in ("top_p", "repetition_penalty"):
                 raise UnmaskError(f"{name} is 0; expected a positive number. Leave it out to turn it off")
     return {name: value for name, value in filters.items() if value != NEUTRAL[name]}
@@ -220,10 +228,17 @@ def race(weights: Tensor, u: Tensor, bits: int) -> Tensor:
     return (weights / -torch.log(u.clamp(min=1e-10))).argmax(-1)
 
 
-def uniforms(rng: Randomness, rows: Tensor, positions: Tensor, visits: Tensor | int, symbols: int) -> Tensor:
-    """(K, symbols), keyed by position, visit and symbol."""
+def uniforms(
+    rng: Randomness, rows: Tensor, positions: Tensor, visits: Tensor | int, symbols: int, shared: str, draw: int
+) -> Tensor:
+    """(K, symbols), keyed by position, visit and symbol; shared: by all positions of a draw, or by all steps."""
+    if shared == "positions":
+        positions, visits = torch.zeros_like(positions), draw
+    elif shared == "steps":
+        visits = 0
+
     keys = positions.unsqueeze(1) * symbols + torch.arange(symbols)
-    when = visits.unsqueeze(1) if isinstance(visits, Tensor) else visits
+    when = torch.as_tensor(visits).unsqueeze(-1)
     return uniform(rng.seed, Stream.TOKEN, rng.row_ids[rows].unsqueeze(1), keys, when)
 
 
@@ -234,19 +249,15 @@ class RaceRandomness(Randomness):
     bits: int = FINE
     shared: str = ""
     drawn: list[int] = field(default_factory=list)  # number of positions of each draw so far
-    reshape: Callable[[Marginals], Tensor] | None = None  # changes the probabilities that it draws from
+    reshape: Callable[[Marginals], Tensor] = methodcaller("dense")  # the probabilities that it draws from
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
-        when: Tensor | int = visits[rows, positions]
-        if self.shared == "positions":
-            positions, when = torch.zeros_like(positions), len(self.drawn)
-        elif self.shared == "steps":
-            when = 0
-        u = uniforms(self, rows, positions, when, marginals.vocabulary)
-        visits[rows, positions] += 1
+        earlier = visits[rows, positions]
+        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, len(self.drawn))
+        visits[rows, positions] = earlier + 1
         self.drawn.append(len(rows))
-        return race(marginals.dense() if self.reshape is None else self.reshape(marginals), u, self.bits)
+        return race(self.reshape(marginals), u, self.bits)
 
 
 @dataclass(frozen=True)
@@ -269,9 +280,8 @@ class OneShot(Sampler):
 
             weights = torch.cat([rho * marginals.dense(), torch.full((len(rows), 1), 1 - rho, dtype=torch.float64)], 1)
             weights = filtered(self.filters, Table(weights)).dense()
-            places = torch.zeros_like(positions) if self.shared == "positions" else positions
-            when = 0 if self.shared == "steps" else index
-            won = race(weights, uniforms(session.rng, rows, places, when, vocabulary + 1), self.bits)
+            u = uniforms(session.rng, rows, positions, index, vocabulary + 1, self.shared, index)
+            won = race(weights, u, self.bits)
 
             shown = won < vocabulary
             if shown.any():

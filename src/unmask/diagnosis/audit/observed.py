@@ -25,7 +25,7 @@ from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser
 from unmask.denoisers.record import Run
 from unmask.diagnosis.audit.specimens import Meant, deciding, keeps_schedule
-from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, shares
+from unmask.diagnosis.audit.statistics import against_distribution, at_least, chi_square, histogram, shares
 from unmask.samplers.loops import walk
 
 CERTAIN = 25  # expected number of an event that never occurs: probability e^-25
@@ -104,6 +104,11 @@ class Observed:
             raise UnmaskError(f"{meant.sampler.spec} has no steps to compare with the record. Pass the language only")
         return cls(tokens, order, runs, predictions(meant.denoiser, tokens, order), meant)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Number of rows of each run."""
+        return [len(run.step) for run in self.runs]
+
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
         steps, calls = len(self.meant.delta), [run.steps for run in self.runs]
@@ -119,22 +124,23 @@ class Observed:
 
         if not keeps_schedule(deciding(self.meant.sampler)) or set(calls) == {steps}:
             return self, right
-        if any(run.idle for run in self.runs):  # calls without a change are no steps
-            parts = [
-                part.unique(return_inverse=True) for part in self.order.split([len(run.step) for run in self.runs])
-            ]
-            if {len(values) for values, _ in parts} == {steps}:
-                return replace(self, order=torch.cat([number + 1 for _, number in parts])), right
+        idle = any(run.idle for run in self.runs)
+        if idle:  # calls without a change are no steps
+            values, numbers = zip(
+                *(part.unique(return_inverse=True) for part in self.order.split(self.sizes)), strict=True
+            )
+            if set(map(len, values)) == {steps}:
+                return replace(self, order=torch.cat(numbers) + 1), right
 
         if max(calls) > steps:
             return self, wrong
         if deciding(self.meant.sampler).pace == "steps":  # done before its last step
             return self, right
-        if any(run.idle for run in self.runs):
+        if idle:
             return self, wrong
         if self.meant.sampler.draws_steps:
             empty = sum(float(((1 - self.meant.delta) ** run.step.numel()).sum()) for run in self.runs)
-            missing = sum(steps - count for count in calls)
+            missing = steps * len(calls) - sum(calls)
             p_value = at_least(missing, steps * len(calls), min(1.0, empty / (steps * len(calls))))
             return replace(self, aligned=False), replace(wrong, p_value=p_value)
 
@@ -147,8 +153,7 @@ class Observed:
         """Test the number of steps in which a row changes, for a loop whose rows omit all others."""
         mine, theirs = (packed(order).amax(1) for order in (self.order, ours))
         mean = float(theirs.double().mean())
-        full = [int((many >= mean).sum()) for many in (mine, theirs)]
-        p_value = shares(full[0], len(mine), full[1], len(theirs))
+        p_value = shares(int((mine >= mean).sum()), len(mine), int((theirs >= mean).sum()), len(theirs))
         if int(mine.max()) == len(self.meant.delta):
             what = f"{float(mine.double().mean()):.3g} steps change a sequence, not {mean:.3g}"
             wrong = replace(wrong, fault="uneven steps", detail=what)
@@ -200,12 +205,12 @@ class Observed:
     @property
     def temperature(self) -> Estimate | None:
         """1 / beta, if tokens are drawn in proportion to p^beta and one beta explains all steps, by likelihood."""
-        rows = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
-        tokens, order = self.tokens[rows], self.order[rows]
-        predicted = list(posteriors(self.meant.denoiser, tokens, order))
-        log = torch.cat([-surprise_of(p) for _, _, p in predicted])
-        own = torch.cat([tokens[row, position] for row, position, _ in predicted]).unsqueeze(1)
-        step = torch.cat([order[row, position] for row, position, _ in predicted])
+        some = slice(0, max(1, MOST_DRAWS // self.tokens.shape[1]))
+        tokens, order = self.tokens[some], self.order[some]
+        rows, positions, p = map(torch.cat, zip(*posteriors(self.meant.denoiser, tokens, order), strict=True))
+        log = -surprise_of(p)
+        own = tokens[rows, positions].unsqueeze(1)
+        step = order[rows, positions]
 
         beta = 1.0
         for _ in range(NEWTON):
@@ -216,10 +221,11 @@ class Observed:
             beta = min(max(beta + float(excess.sum() / variance.sum().clamp(min=1e-12)), 0.05), 20.0)
         more, spread = (step.bincount(values)[1:] for values in (excess, variance))
 
-        p_value = min(explained(more, spread), self._classes(log, p, own))
+        if min(explained(more, spread), self._classes(log, p, own)) < CHANCE:
+            return None
         error = quantile() / math.sqrt(max(float(variance.sum()), 1e-12))
         low, high = (1 / max(beta + side * error, 1e-9) for side in (1, -1))
-        return None if p_value < CHANCE else Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
+        return Estimate(1 / beta, low, high, len(own), LEVEL, "likelihood")
 
     @staticmethod
     def _classes(log: Tensor, p: Tensor, own: Tensor) -> float:
@@ -238,14 +244,15 @@ class Observed:
 
     def _remasked(self) -> Finding:
         hidden, replaced = sum(run.rehidden for run in self.runs), sum(run.replaced for run in self.runs)
-        again = f"{hidden} of {self.order.numel()} positions are hidden again"
-        what = again if hidden else f"{replaced} tokens replaced"
+        what = f"{replaced} tokens replaced"
+        if hidden:
+            what = f"{hidden} of {self.order.numel()} positions are hidden again"
         return Finding("remasking", float(not hidden and not replaced), "remasking", what)
 
     def _counts(self, ours: Tensor) -> Finding:
         """Test of the number of positions revealed in each step."""
         steps = max(len(self.meant.delta), int(ours.max()), int(self.order.max()))
-        expected, counts = _counted(ours, steps), _counted(self.order, steps)
+        expected, counts = (histogram(order - 1, steps).long() for order in (ours, self.order))  # (B, N)
         if bool((expected == expected[0]).all()):
             return self._fixed(expected[0], counts)
         if self.meant.sampler.draws_steps:
@@ -288,9 +295,8 @@ class Observed:
         what = f"step {number + 1} of {len(self.meant.delta)} reveals {between} positions of a row, not {should}"
 
         # right numbers in the whole batch: positions were chosen over all of its rows
-        batches = torch.stack([part.sum(0) for part in counts.split([len(run.step) for run in self.runs])])
-        sizes = torch.tensor([len(run.step) for run in self.runs]).unsqueeze(1)
-        if bool((batches == sizes * expected).all()):
+        batches = torch.stack([part.sum(0) for part in counts.split(self.sizes)])
+        if bool((batches == torch.tensor(self.sizes).unsqueeze(1) * expected).all()):
             return Finding("counts", 0.0, "batch-flattened choice", what)
 
         nothing = (counts.sum(0) == 0) & (expected > 0)
@@ -309,8 +315,3 @@ def packed(order: Tensor) -> Tensor:
     """Steps (B, L) of an order (B, L), from 1, without the steps of each row that reveal nothing."""
     used = torch.zeros((len(order), int(order.max()) + 1), dtype=torch.int64).scatter_(1, order, 1)
     return used.cumsum(1).gather(1, order)
-
-
-def _counted(order: Tensor, steps: int) -> Tensor:
-    """(B, N): number of positions that each step reveals in each row."""
-    return torch.zeros((len(order), steps), dtype=torch.int64).scatter_add_(1, order - 1, torch.ones_like(order))

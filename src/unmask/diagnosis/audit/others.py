@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Denoiser, Engine, as_marginals
+from unmask.denoisers import Denoiser, Reshaped, as_marginals
 from unmask.diagnosis.audit.changes import Altered, AlteredEngine
 from unmask.diagnosis.audit.specimens import CUTS, Changed, Meant, Specimen, deciding, replaced_inside
 from unmask.samplers import Sampler
@@ -39,8 +39,9 @@ UNNAMED: list[dict[str, Any]] = [
     {"min_p": 0.05},
     {"min_p": 0.1},
     {"top_k": 2},
+    {"top_k": 3},
+    {"top_k": 5},
 ]
-UNNAMED += [{"top_k": 3}, {"top_k": 5}]
 
 
 @dataclass(frozen=True)
@@ -59,49 +60,46 @@ class Again(LowConfidence):
         return Choice(super().choose(view).reveal, view.draw(self.temperature))
 
 
-class Elsewhere(Altered):
-    """The predictions of the position `ahead` of each, or of the row `above`; the last ones are their own."""
-
-    def __init__(self, inner: Denoiser, ahead: int = 0, above: int = 0) -> None:
-        super().__init__(inner)
-        self.ahead, self.above = ahead, above
-
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        engine = ElsewhereEngine(self, tokens, given, valid)
-        engine.ahead, engine.above = self.ahead, self.above
-        return engine
-
-
 class ElsewhereEngine(AlteredEngine):
-    ahead = above = 0
+    denoiser: Elsewhere
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor:
-        rows = (rows - self.above).clamp(min=0)
-        positions = (positions + self.ahead).clamp(0, self.tokens.shape[1] - 1)
+        rows = (rows - self.denoiser.above).clamp(min=0)
+        positions = (positions + self.denoiser.ahead).clamp(0, self.tokens.shape[1] - 1)
         p = as_marginals(super().at(rows, positions, time)).dense().double()
         own, symbols = self.tokens[rows, positions].unsqueeze(1), torch.arange(p.shape[1])
         return torch.where(own < p.shape[1], (symbols == own).double(), p)  # a model is certain of revealed tokens
 
 
-class Late(Altered):
-    """Predictions that do not know the tokens of the last step."""
+class Elsewhere(Altered):
+    """The predictions of the position `ahead` of each, or of the row `above`; the last ones are their own."""
 
-    def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
-        engine = LateEngine(self, tokens.clone(), given, valid)
-        engine.now = tokens
-        return engine
+    engine_kind = ElsewhereEngine
+
+    def __init__(self, inner: Denoiser, ahead: int = 0, above: int = 0) -> None:
+        super().__init__(inner)
+        self.ahead, self.above = ahead, above
 
 
 class LateEngine(AlteredEngine):
     """Its own tokens are those of the step before."""
 
-    now: Tensor
     last = (torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
+
+    def __init__(self, denoiser: Reshaped, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
+        super().__init__(denoiser, tokens.clone(), given, valid)
+        self.now = tokens
 
     def renew(self, rows: Tensor, positions: Tensor) -> None:
         self.tokens[self.last] = self.now[self.last]
         super().renew(*self.last)
         self.last = (rows, positions)
+
+
+class Late(Altered):
+    """Predictions that do not know the tokens of the last step."""
+
+    engine_kind = LateEngine
 
 
 def others(meant: Meant) -> Iterator[Specimen]:
@@ -138,12 +136,16 @@ def others(meant: Meant) -> Iterator[Specimen]:
 def other_filters(meant: Meant) -> Iterator[Specimen]:
     """The filters with another rule or number; without any, common ones that were not named."""
     filters = dict(meant.filters)
-    number = filters.get("top_k")
-    changed: list[dict[str, Any]] = [] if number is None else [{"top_k": k} for k in (number - 1, number + 1) if k]
+    changed = UNNAMED
+    if "top_k" in filters:
+        changed = [{"top_k": k} for k in (filters["top_k"] - 1, filters["top_k"] + 1) if k]
+    elif not filters.keys().isdisjoint(CUTS):
+        changed = []
+
     if "top_p" in filters:
         dropped = {{"top_p": "nucleus"}.get(name, name): value for name, value in filters.items()}
         detail = "top-p drops the token that crosses p"
         yield Specimen("another filter", meant.with_filters(dropped), detail)
-    for other in changed if not filters.keys().isdisjoint(CUTS) else UNNAMED:
+    for other in changed:
         ((name, value),) = other.items()
         yield Specimen("another filter", meant.with_filters(filters | other), f"{name} of {value}")

@@ -36,8 +36,11 @@ class Rare(NamedTuple):
 
     @property
     def fault(self) -> str:
-        many = "no known fault explains too many rare tokens" if self.written > self.expected else ""
-        return "rare tokens (the same ones again)" if self.alike else many or "rare tokens (too few)"
+        if self.alike:
+            return "rare tokens (the same ones again)"
+        return (
+            "no known fault explains too many rare tokens" if self.written > self.expected else "rare tokens (too few)"
+        )
 
     @property
     def size(self) -> str:

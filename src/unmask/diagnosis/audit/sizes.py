@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit.observed import posteriors
+from unmask.diagnosis.audit.statistics import histogram
 
 EDGES = torch.tensor([1e-9, 0.001, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95], dtype=torch.float64)
 CLASSES = len(EDGES) + 1  # the first has the excluded tokens
@@ -40,10 +41,8 @@ class Written:
             mine = torch.zeros_like(p).scatter_(1, tokens[rows, positions].unsqueeze(1), 1.0)
             for count, values in zip(counts, (torch.ones_like(p), p, mine), strict=True):
                 count.scatter_add_(0, cells.flatten(), values.flatten())
-        revealed = torch.zeros((len(order), steps), dtype=torch.float64)
-        revealed.scatter_add_(1, order - 1, torch.ones(order.shape, dtype=torch.float64))
         pairs, given, written = counts.view(3, steps, CLASSES)
-        return cls(pairs, given, written, revealed)
+        return cls(pairs, given, written, histogram(order - 1, steps).double())
 
     def together(self) -> Written:
         """All steps as one."""

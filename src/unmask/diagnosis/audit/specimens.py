@@ -62,6 +62,12 @@ BY_TIES = {
     "position": "equal scores in order of positions",
     "topk": "equal scores in the order of torch.topk",
 }
+ONE_RACE: tuple[tuple[str, OneShot, str], ...] = (
+    ("precision", OneShot(bits=changes.BFLOAT16), "noise in bfloat16"),
+    ("precision", OneShot(bits=changes.FLOAT32), "noise in float32"),
+    ("reused noise", OneShot(shared="positions"), "at every position"),
+    ("reused noise", OneShot(shared="steps"), "in every step"),
+)
 HARMLESS = ("ties",)
 EXCLUDING = (  # faults that write tokens which the model, or its filter, excludes
     "probabilities as logits",
@@ -80,14 +86,18 @@ class Specimen:
 
     fault: str
     sampler: Sampler
-    detail: str = ""
+    detail: str = ""  # of a graded fault, its value
     value: float | None = None
     steps: int | None = None  # if different from the requested number
 
     @property
     def name(self) -> str:
-        shown = self.detail if self.value is None else f"{self.value:.3g}"
-        return f"{self.fault} ({shown})" if shown else self.fault
+        return named(self.fault, self.detail)
+
+
+def named(fault: str | None, detail: object) -> str:
+    """A fault with its detail, if it has one."""
+    return f"{fault} ({detail})" if detail else str(fault)
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,7 @@ class Meant:
 
     def with_filters(self, filters: Mapping[str, Any], change: Change | None = None) -> Sampler:
         """The sampler with other filters, of changed probabilities."""
-        exact = self.exact if change is None else Altered(self.exact, change)
-        return Changed(self.sampler, denoiser=Altered(exact, partial(filtered, filters)))
+        return Changed(self.sampler, denoiser=Altered(Altered(self.exact, change), partial(filtered, filters)))
 
 
 @dataclass(frozen=True)
@@ -178,11 +187,8 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("probabilities as logits", scored, "in the scores too")
 
     if sampler.draws_steps:
-        race = "mask and tokens in one race"
-        yield Specimen("precision", OneShot(bits=changes.BFLOAT16), f"noise in bfloat16, {race}")
-        yield Specimen("precision", OneShot(bits=changes.FLOAT32), f"noise in float32, {race}")
-        yield Specimen("reused noise", OneShot(shared="positions"), f"at every position, {race}")
-        yield Specimen("reused noise", OneShot(shared="steps"), f"in every step, {race}")
+        for name, one, detail in ONE_RACE:
+            yield Specimen(name, one, f"{detail}, mask and tokens in one race")
     elif sampler.implements("choose"):
         yield Specimen("reused noise", Changed(sampler, race={"shared": "steps"}), "in every step")
 
@@ -196,12 +202,15 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
 def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     """Filters that are left out, in another order, of other numbers, or after the choice of positions."""
     sampler, filters, names = meant.sampler, meant.filters, list(meant.filters)
-    yield Specimen("filters left out", meant.with_filters({}), "all" if len(names) > 1 else names[0])
-    for name in names if len(names) > 1 else ():
+    if len(names) > 1:
+        yield Specimen("filters left out", meant.with_filters({}), "all")
+    for name in names:
         yield Specimen("filters left out", meant.with_filters(_only(filters, NEUTRAL.keys() - {name})), name)
 
-    moved = sorted(names, key="temperature".__eq__ if names[0] == "temperature" else "temperature".__ne__)
-    order = moved if "temperature" in names else names[::-1]
+    order = names[::-1]
+    if "temperature" in names:  # it moves to the other end
+        first = names[0] == "temperature"
+        order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
         other = meant.with_filters({name: filters[name] for name in order})
         yield Specimen("order of filters", other, ", ".join(order))
@@ -233,13 +242,13 @@ def tempered(meant: Meant, temperature: float) -> Specimen:
         changed = _inside(meant.sampler, temperature=temperature)
     else:
         changed = Changed(meant.sampler, change=partial(filtered, {"temperature": temperature}))
-    return Specimen("temperature", changed, value=temperature)
+    return Specimen("temperature", changed, f"{temperature:.3g}", temperature)
 
 
 def stepped(sampler: Sampler, steps: float) -> Specimen:
     """Another number of steps."""
     number = max(1, round(min(steps, 1e6)))
-    return Specimen("miscounted steps", sampler, value=number, steps=number)
+    return Specimen("miscounted steps", sampler, f"{number:.3g}", number, number)
 
 
 def deciding(sampler: Sampler) -> Sampler:

@@ -70,24 +70,22 @@ class Statistics:
         whole = bits.sum(1)
         invalid = self.language.impossible(tokens)
 
+        lags = range(1, min(5, tokens.shape[1]))
         counts = [
-            _histogram(pairs, int(self.cells.max()) + 1),
-            _histogram(classes, BITS + 2),
-            *(
-                (tokens[:, lag:] == tokens[:, :-lag]).sum(1, keepdim=True)
-                for lag in range(1, 5)
-                if lag < len(tokens[0])
-            ),
+            histogram(pairs, int(self.cells.max()) + 1),
+            histogram(classes, BITS + 2),
+            *((tokens[:, lag:] == tokens[:, :-lag]).sum(1, keepdim=True) for lag in lags),
             invalid.unsqueeze(1),
         ]
 
         measured = [
             *(part.sum(1) for part in bits.tensor_split(min(4, bits.shape[1]), dim=1)),
             (whole - self.typical) ** 2,
-            (_histogram(tokens, self.language.vocabulary) ** 2).sum(1),
+            (histogram(tokens, self.language.vocabulary) ** 2).sum(1),
             (counts[0] ** 2).sum(1),
-            *([] if order is None or surprise is None else self._ordered(order, surprise)),
         ]
+        if order is not None and surprise is not None:
+            measured += self._ordered(order, surprise)
 
         columns = torch.cat([*counts, torch.stack(measured, 1)], 1).double()
         return Rows(tokens, columns, columns.shape[1] - len(measured), whole, invalid)
@@ -98,7 +96,7 @@ class Statistics:
         surprises = torch.zeros((len(order), parts), dtype=torch.float64).scatter_add_(1, part, surprise.double())
         places = order.double().tensor_split(min(PARTS, order.shape[1]), dim=1)
         together = [(order[:, lag:] == order[:, :-lag]).sum(1) for lag in range(1, 5) if lag < order.shape[1]]
-        return [*_histogram(part, parts).T, *surprises.T, *(steps.mean(1) for steps in places), *together]
+        return [*histogram(part, parts).T, *surprises.T, *(steps.mean(1) for steps in places), *together]
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,11 @@ class Rows:
         return len(self.columns)
 
 
+def halves(columns: Tensor) -> Tensor:
+    """(2, D): the means of every other row of (B, D)."""
+    return torch.stack([columns[k::2].mean(0) for k in range(2)])
+
+
 class Noise:
     """Covariance of the difference of two means, without directions of zero variance.
 
@@ -159,16 +162,21 @@ class Noise:
         pooled = pooled[self.used][:, self.used] * (1 / n + 1 / m)
         self.scale = pooled.diagonal().sqrt()
         values, vectors = torch.linalg.eigh(pooled / self.scale / self.scale.unsqueeze(1))
-        large = values > NEGLIGIBLE * values.max() if len(values) else values > 0
+        large = values > NEGLIGIBLE * values[-1:]  # the largest is the last
         self.whiten = vectors[:, large] / values[large].sqrt()
         self.degrees = int(large.sum())
+
+    def misfit(self, difference: Tensor) -> float:
+        """The squared distance of two means whose difference is (D); infinite if they certainly differ."""
+        white = self.white(difference)
+        return math.inf if self.apart else float(white @ white)
 
     def white(self, difference: Tensor) -> Tensor:
         """A difference of means (D) in coordinates (degrees) whose noise is standard normal."""
         return (difference[..., self.used] / self.scale) @ self.whiten
 
 
-def _histogram(codes: Tensor, size: int) -> Tensor:
+def histogram(codes: Tensor, size: int) -> Tensor:
     """(B, size) counts of codes (B, K)."""
     return torch.zeros((len(codes), size)).scatter_add_(1, codes, torch.ones(codes.shape))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
+from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics, halves
 from unmask.languages.base import codes
 from unmask.metrics import output_distribution, sequences
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
@@ -60,8 +60,7 @@ class Suspect:
 
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
     noise = Noise(samples, generated)
-    difference = noise.white(samples.mean - generated.mean)
-    misfit = math.inf if noise.apart else float(difference @ difference)
+    misfit = noise.misfit(samples.mean - generated.mean)
     return Suspect(specimen, generated, misfit, noise.degrees, statistics.chi_square(misfit, noise.degrees))
 
 
@@ -85,8 +84,8 @@ class Grade:
 
     def points(self, suspects: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
         """(coordinate, suspect) of the faultless suspect, which is the first, and of those with this fault."""
-        mine = [(s.specimen.value, s) for s in suspects if s.specimen.fault == self.fault]
-        placed = {self.coordinate(value): s for value, s in mine if value is not None}
+        mine = [s for s in suspects if s.specimen.fault == self.fault]
+        placed = {self.coordinate(s.specimen.value): s for s in mine if s.specimen.value is not None}
         placed[self.coordinate(self.nominal)] = suspects[0]
         return sorted(placed.items(), key=itemgetter(0))
 
@@ -98,9 +97,9 @@ class Grade:
 
         for (low, left), (high, right) in pairwise(self.points(suspects)):
             # rows of one seed are alike, so that a sum of squares would favor one end; products of two halves do not
-            halves = [[s.generated.columns[k::2].mean(0) for s in (left, right)] for k in (0, 1)]
-            start, other = (noise.white(samples.mean - half[0]) for half in halves)
-            step, way = (noise.white(half[1] - half[0]) for half in halves)
+            begin, end = halves(left.generated.columns), halves(right.generated.columns)
+            start, other = map(noise.white, samples.mean - begin)
+            step, way = map(noise.white, end - begin)
             misfits = ((start - fractions * step) * (other - fractions * way)).sum(1)
 
             if float(misfits.min()) < best:
@@ -127,7 +126,8 @@ def plan_of(meant: Meant) -> Plan:
     if "temperature" in meant.filters:
         heat = meant.filters["temperature"] * (heat > 0)
     if heat > 0:
-        near, far = (tuple(heat * t for t in part) for part in ((0.9, 1.1), (COLD, 0.5, 0.8, 1.25, 2.0)))
+        near = (0.9 * heat, 1.1 * heat)
+        far = (COLD * heat, 0.5 * heat, 0.8 * heat, 1.25 * heat, 2.0 * heat)
         grades.append(Grade("temperature", heat, partial(tempered, meant), near, far))
 
     if isinstance(meant.schedule, str) and keeps_schedule(sampler):  # it exists for other numbers of steps
@@ -153,15 +153,13 @@ class Directions:
 
     def p_value(self, generated: Rows) -> float:
         way = self.noise.white(generated.mean - self.faultless.columns[: len(generated)].mean(0))
-        length = float(way.norm())
-        return math.erfc(abs(float(way @ self.moved)) / length / math.sqrt(2)) if length > 0 else 1.0
+        length = max(float(way.norm()), 1e-300)  # without a direction the p-value is 1
+        return math.erfc(abs(float(way @ self.moved)) / length / math.sqrt(2))
 
     def strength(self, generated: Rows) -> float:
         """Unbiased estimate of the squared distance of this fault, from two halves of the rows."""
-        even, odd = (
-            self.noise.white(generated.columns[k::2].mean(0) - self.faultless.columns[: len(generated)][k::2].mean(0))
-            for k in (0, 1)
-        )
+        faultless = self.faultless.columns[: len(generated)]
+        even, odd = map(self.noise.white, halves(generated.columns) - halves(faultless))
         return float(even @ odd)
 
 
@@ -257,12 +255,11 @@ class Bench:
 def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     """p-values of two sets of rows under one distribution, for any difference."""
     edges = torch.quantile(reference.bits, torch.arange(1, BINS).double() / BINS).unique()
-    binned = (torch.bucketize(part.bits, edges) for part in (samples, reference))
+    binned = torch.bucketize(samples.bits, edges), torch.bucketize(reference.bits, edges)
     bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
-    moved = noise.white(samples.mean - reference.mean)
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {
-        "all statistics": statistics.chi_square(math.inf if noise.apart else float(moved @ moved), noise.degrees),
+        "all statistics": statistics.chi_square(noise.misfit(samples.mean - reference.mean), noise.degrees),
         "validity": statistics.shares(*invalid),
         "surprise of a row": statistics.table(*bins),
         "repeated rows": repetition(samples, reference),
@@ -273,5 +270,5 @@ def repetition(samples: Rows, reference: Rows) -> float:
     """p-value of the number of repeated rows, against parts of equal size of other rows (binomial bound)."""
     size = min(len(samples), len(reference))
     parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
-    repeats = [size - len({row.tobytes() for row in part.numpy()}) for part in parts]
+    repeats = [size - len(set(map(methodcaller("tobytes"), part.numpy()))) for part in parts]
     return statistics.at_least(repeats[0], sum(repeats), 1 / len(repeats))

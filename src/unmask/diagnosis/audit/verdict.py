@@ -29,7 +29,7 @@ from unmask.diagnosis.audit.changes import Altered, as_filters, rounded
 from unmask.diagnosis.audit.observed import Finding, Observed, packed
 from unmask.diagnosis.audit.others import others
 from unmask.diagnosis.audit.sizes import Written, size
-from unmask.diagnosis.audit.specimens import EXCLUDING, FAULTS, HARMLESS, LATE, Meant, Specimen, keeps_schedule
+from unmask.diagnosis.audit.specimens import EXCLUDING, FAULTS, HARMLESS, LATE, Meant, Specimen, keeps_schedule, named
 from unmask.diagnosis.audit.statistics import Rows
 from unmask.diagnosis.audit.suspects import (
     MIN_ROWS,
@@ -100,20 +100,25 @@ class Audit(Verdict):
     @property
     def sentence(self) -> str:
         """The verdict in words, with the size of the difference."""
-        return f"{self.named}; {self.size}" if self.size else self.named
+        return "; ".join(filter(None, [self.named, self.size]))
 
     @property
     def named(self) -> str:
         """The verdict in words: the fault, or the faults that would have been missed."""
-        meant = f"{self.sampler} with {self.steps} steps" if self.steps else self.sampler
-        words = f"{self.fault} ({self.detail})" if self.detail else str(self.fault)
+        meant = self.sampler
+        if self.steps:
+            meant += f" with {self.steps} steps"
+        words = named(self.fault, self.detail)
 
         if self.verdict == NO_DIFFERENCE:
-            harmless = "" if self.fault is None else f", except {words}: {FAULTS[self.fault]}"
-            missed = " or ".join(f"{name} {values}" for name, values in self.missed.items() if name != "faults")
-            known = f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults" if self.unseen else ""
-            words = " or ".join(filter(None, [missed, known]))
-            return f"{self.verdict} to {meant}{harmless}{f'; this audit would have missed {words}' if words else ''}"
+            if self.fault is not None:
+                meant += f", except {words}: {FAULTS[self.fault]}"
+            missed = [f"{name} {values}" for name, values in self.missed.items() if name != "faults"]
+            if self.unseen:
+                missed.append(f"{len(self.unseen)} of {len(self.unseen) + len(self.seen)} known faults")
+            if missed:
+                meant += f"; this audit would have missed {' or '.join(missed)}"
+            return f"{self.verdict} to {meant}"
 
         if self.fault is None:
             return f"differs from {meant}; {self.detail or 'no known fault explains it'}"
@@ -137,7 +142,9 @@ class Audit(Verdict):
                 missed["steps"] = f"{least} to {math.ceil(most) - 1}"
         if self.unseen_temperatures is not None:
             missed["temperatures"] = "{:.3g} to {:.3g}".format(*self.unseen_temperatures)
-        return missed | ({"faults": ", ".join(self.unseen)} if self.unseen else {})
+        if self.unseen:
+            missed["faults"] = ", ".join(self.unseen)
+        return missed
 
     def table(self) -> dict[str, Any]:
         """Table for the command line."""
@@ -145,14 +152,16 @@ class Audit(Verdict):
         table: dict[str, Any] = {"verdict": self.sentence}
         if self.fault is not None and self.verdict == "differs":
             table["meaning"] = FAULTS[self.fault]
+
         smallest = f"{self.p_values[nearest]:.2g} ({nearest}) of {len(self.p_values)}"
-        table["smallest p-value"] = f"{smallest}; an alarm is below {self.alarm_each:.1g}"
-        table["impossible rows"] = f"{self.ser[0]}; expected {self.ser[1]}"
-        table["surprise of a token"] = f"{self.bits[0]} bits; expected {self.bits[1]}"
-        table |= {f"{name} not detectable": missed for name, missed in self.missed.items()}
-        table["faults detectable"] = ", ".join(self.seen) or "-"
-        table["compared with"] = self.compared_with
-        return table
+        return table | {
+            "smallest p-value": f"{smallest}; an alarm is below {self.alarm_each:.1g}",
+            "impossible rows": f"{self.ser[0]}; expected {self.ser[1]}",
+            "surprise of a token": f"{self.bits[0]} bits; expected {self.bits[1]}",
+            **{f"{name} not detectable": missed for name, missed in self.missed.items()},
+            "faults detectable": ", ".join(self.seen) or "-",
+            "compared with": self.compared_with,
+        }
 
 
 def audit(
@@ -178,8 +187,10 @@ def audit(
     draft: the loop verifies drafts of `unmask.oracle(.., draft=draft)`, with the same filters.
     alarm: probability of a false alarm.
     """
-    model = language if isinstance(language, Oracle) else None
-    language = load(language.language if isinstance(language, Oracle) else language)
+    model, dtype = language, torch.float32
+    if isinstance(language, Oracle):
+        dtype, language = language.dtype, language.language
+    language = load(language)
     tokens = language.check_tokens(samples)
     rows, length = tokens.shape
     language.check_length(length)
@@ -189,7 +200,6 @@ def audit(
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     if draft is not None:
         arguments.number("draft", draft, 0, 1, above=True)
-    dtype = torch.float32 if model is None else model.dtype
     meant = as_meant(language, length, used, schedule, steps, filters, draft, dtype)
     observed = None
     if order is not None:
@@ -202,7 +212,7 @@ def audit(
     # threads work on different specimens; torch's own threads would cost more than they save
     with progress.track("auditing", trial.total) as trial.advance, torch_threads(1):
         trial.test()
-        return trial.result(trial.judge(), sampler if isinstance(sampler, str) else repr(sampler))
+        return trial.result(trial.judge(), str(sampler))
 
 
 def as_meant(
@@ -255,12 +265,14 @@ class Trial:
         rows, length = self.tokens.shape
         bench = self.bench = Bench(self.meant, rows, length, self.record is not None, seed)
         self.findings: list[Finding] = []
+        seen: tuple[Tensor, ...] = ()
         if self.record is not None:
             self.record, counted = self.record.as_steps(bench.generated.order)
             self.findings = [counted, *self.record.findings(bench.generated.order)]
             bench.ordered, bench.packed = self.record.aligned or self.record.packed, self.record.packed
-        known = self.record if bench.ordered else None
-        seen = () if known is None else (known.order, known.predictions.surprise)
+            if bench.ordered:
+                seen = self.record.order, self.record.predictions.surprise
+
         self.ours, self.theirs = bench.reference, bench.statistics(self.tokens, *seen)
         self.advance(1)
         self.suspects = list(self.compare(self.planned.specimens))
@@ -280,9 +292,10 @@ class Trial:
 
         if alarms:
             verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
-            likely = nearest(self.suspects, self.theirs, {}) if self.meant.filters else verdict
-            if likely.fault == LATE and likely.exactly:  # it changes the counts too
-                verdict = likely
+            if self.meant.filters:
+                likely = nearest(self.suspects, self.theirs, {})
+                if likely.fault == LATE and likely.exactly:  # it changes the counts too
+                    verdict = likely
         else:
             verdict = self.fit()
             if not verdict.exactly or verdict.fault in self.fitted:
@@ -310,8 +323,7 @@ class Trial:
             return Verdict("differs", "reused noise", "the same in every row", None, True)
         excluded = record.excluded
         if excluded and verdict.fault not in EXCLUDING:
-            what = f"{excluded} of {self.tokens.numel()}"
-            return Verdict("differs", "excluded tokens", what, None, True)
+            return Verdict("differs", "excluded tokens", f"{excluded} of {self.tokens.numel()}", None, True)
         if verdict.fault in (None, "temperature") and self.p_values["record: draws"] < self.each:
             warmer = self.warmer(record, verdict)
             if warmer is None and verdict.fault == "temperature" and not self.meant.filters:
@@ -326,47 +338,51 @@ class Trial:
         if relative is None or not heat:
             return None
 
-        value, low, high = (heat * number for number in (relative.value, relative.low, relative.high))
-        known = self.fitted["temperature"] = replace(relative, value=value, low=low, high=high)
+        known = self.fitted["temperature"] = relative.map(lambda value: heat * value)
         return replace(verdict, verdict="differs", fault="temperature", detail=str(known), explained=None, exactly=True)
 
     def size(self) -> str:
         """The first step that differs, if steps are known."""
         generated, denoiser = self.bench.generated, self.meant.denoiser
-        orders = None if self.record is None else [self.record.order, generated.order[:SHOWN]]
         if isinstance(self.meant.sampler, Autoregressive):
-            orders = [torch.arange(1, self.tokens.shape[1] + 1).expand(self.tokens.shape), generated.order[:SHOWN]]
-        if orders is None:
+            order = torch.arange(1, self.tokens.shape[1] + 1).expand(self.tokens.shape)
+        elif self.record is not None:
+            order = self.record.order
+        else:
             return ""
+
+        other = generated.order[:SHOWN]
         if self.bench.packed:
-            orders = [packed(order) for order in orders]
-        steps = max(int(order.max()) for order in orders)
-        parts = zip((self.tokens, generated.tokens[:SHOWN]), orders, strict=True)
-        mine, theirs = (Written.of(denoiser, tokens, order, steps) for tokens, order in parts)
+            order, other = packed(order), packed(other)
+        steps = max(int(order.max()), int(other.max()))
+        mine = Written.of(denoiser, self.tokens, order, steps)
+        theirs = Written.of(denoiser, generated.tokens[:SHOWN], other, steps)
         return size(mine, theirs, "the filtered model" if self.meant.filters else "the model")
 
     def result(self, verdict: Verdict, sampler: str) -> Audit:
         """The verdict with its evidence, and with the faults that would have been detected."""
-        miscounted = verdict.fault == "miscounted steps"
-        known = miscounted or (self.record is not None and self.record.counts_steps)
-
+        fitted = {verdict.fault: self.fitted.get(str(verdict.fault))}  # of the named fault alone
         kinds = [s for s in self.suspects[1 : len(self.planned.specimens)] if s.specimen.value is None]
         strengths = {s.specimen.name: self.directions.strength(s.generated) for s in kinds}
         between = {g.fault: visible(g, self.suspects, self.directions, self.each) for g in self.planned.grades}
+        if verdict.fault == "miscounted steps" or (self.record is not None and self.record.counts_steps):
+            between.pop("miscounted steps", None)  # their number is known
 
         theirs, ours, rows, length = self.theirs, self.ours, *self.tokens.shape
         windows = length - self.bench.statistics.size + 1  # of a row, with a surprise
+        exact = " and the exact distribution" if "exact distribution" in self.p_values else ""
+        record = ", with the steps in the record of the oracle" if self.bench.ordered else ""
 
         return Audit(
             **vars(verdict),
             p_values=self.p_values,
             alarm_each=self.each,
-            temperature=self.fitted.get("temperature") if verdict.fault == "temperature" else None,
-            fitted_steps=self.fitted.get("miscounted steps") if miscounted else None,
+            temperature=fitted.get("temperature"),
+            fitted_steps=fitted.get("miscounted steps"),
             seen=tuple(name for name, strength in strengths.items() if strength >= needed(self.each)),
             unseen=tuple(name for name, strength in strengths.items() if strength < needed(self.each)),
             unseen_temperatures=between.get("temperature"),
-            unseen_steps=None if known else between.get("miscounted steps"),
+            unseen_steps=between.get("miscounted steps"),
             ser=(proportion(int(theirs.invalid.sum()), rows), proportion(int(ours.invalid.sum()), len(ours))),
             bits=(mean(theirs.bits / windows), mean(ours.bits / windows)),
             alarm=self.alarm,
@@ -374,9 +390,7 @@ class Trial:
             length=length,
             sampler=sampler,
             steps=len(self.meant.delta) if keeps_schedule(self.meant.sampler) else 0,
-            compared_with=f"{len(ours)} generated rows"
-            + " and the exact distribution" * ("exact distribution" in self.p_values)
-            + ", with the steps in the record of the oracle" * self.bench.ordered,
+            compared_with=f"{len(ours)} generated rows{exact}{record}",
         )
 
 
@@ -415,8 +429,8 @@ def nearest(suspects: Sequence[Suspect], samples: Rows, fitted: Mapping[str, Est
     return Verdict(
         NO_DIFFERENCE if exactly and fault in HARMLESS else "differs",
         fault,
-        str(fitted[fault]) if fault in fitted else best.specimen.detail,
+        str(fitted.get(fault, best.specimen.detail)),
         explained,
         exactly,
-        tuple(dict.fromkeys(f"{s.fault} ({fitted[s.fault]})" if s.fault in fitted else s.name for s in close)),
+        tuple(dict.fromkeys(named(s.fault, fitted.get(s.fault, s.detail)) for s in close)),
     )

@@ -34,8 +34,10 @@ def examine(sampler: str | Sampler, *, distribution: Distribution | None = None,
     for name in skip:
         arguments.word("check", name, CHECKS)
 
-    used = SAMPLERS.make(sampler) if isinstance(sampler, str) else sampler
-    shown = sampler if isinstance(sampler, str) else type(used).__name__
+    if isinstance(sampler, str):
+        used, shown = SAMPLERS.make(sampler), sampler
+    else:
+        used, shown = sampler, type(sampler).__name__
     check_kind(type(used), shown)
     exam = Exam(used, f"sampler {shown}", distribution or used.distribution)
 

@@ -24,6 +24,7 @@ KEYED = "Draw only from view, canvas.draw or the randomness of the session"
 CUTS = (0, 1), (1, ROWS)  # the first row alone, and the others without it
 LENGTHS = (9, 1, 6, 9, 4, 7)  # of the rows of a batch
 GIVEN = (0, 0, 2, 5, 4, 3)  # tokens of their prompts
+ALONE = {"tokens": torch.equal, "order": torch.equal, "probability": torch.allclose}  # a row alone is read in one pass
 DRAWN = 8000  # rows that test a distribution
 
 
@@ -79,8 +80,8 @@ def _check_spent(where: str, session: WatchedSession, counted: Cost) -> None:
     if account.spent != counted:
         raise Failure(f"{where}: the account is {account.spent}; the denoiser computed {counted}")
     if not session.uses("causal") and account.spent.rows > int(account.model_calls.sum()):
-        counts = f"{int(account.model_calls.sum())} model calls, but {account.spent.rows} rows were computed"
-        raise Failure(f"{where}: it counts {counts}")
+        calls = int(account.model_calls.sum())
+        raise Failure(f"{where}: it counts {calls} model calls, but {account.spent.rows} rows were computed")
 
 
 def ragged(exam: Exam) -> None:
@@ -110,8 +111,7 @@ def ragged(exam: Exam) -> None:
             rng = Randomness(1, torch.tensor([100 + row]))
             alone = exam.fill(replace(named, length=size), "a row alone", 4, given[row : row + 1, :size], rng)
             if alone is not None:
-                for what in ("tokens", "order", "probability"):
-                    same = torch.equal if what != "probability" else torch.allclose  # a single row: one pass
+                for what, same in ALONE.items():
                     if not same(getattr(alone, what)[0], getattr(first, what)[row, :size]):
                         where = f"row {row} of {size} tokens in rows of several lengths of {named.name}"
                         raise Failure(f"{where}: its {what} differ if it is alone. {INDEPENDENT}")
@@ -132,8 +132,10 @@ def stopping(exam: Exam) -> None:
         first = torch.where(ends.any(1), ends.argmax(1) + 1, case.length)
         if not torch.equal(first, stopped.lengths):
             row = int((first != stopped.lengths).int().argmax())
-            ends_at = f"its first end symbol is at position {int(first[row])}"
-            raise Failure(f"row {row} ends after {int(stopped.lengths[row])} tokens; {ends_at}")
+            raise Failure(
+                f"row {row} ends after {int(stopped.lengths[row])} tokens; "
+                f"its first end symbol is at position {int(first[row])}"
+            )
 
         if exam.sampler.implements("run"):
             continue
@@ -203,7 +205,11 @@ def distribution(exam: Exam) -> None:
         "causal": ("2-gram", "leak", "hmm"),
         "language": ("2-gram", "hmm"),
     }
-    for name in trials.get(exam.distribution if isinstance(exam.distribution, str) else "", ("2-gram", "leak")):
+    claim = "the given one"
+    if isinstance(exam.distribution, str):
+        claim = exam.distribution
+
+    for name in trials.get(claim, ("2-gram", "leak")):
         case = tiny(exam.sampler.removes)[name]
         for steps in (1, 2, case.length) if name == "2-gram" else (2,):
             generation = exam.make(case, steps=steps, rows=DRAWN, seed=8)
@@ -212,7 +218,6 @@ def distribution(exam: Exam) -> None:
 
             p = p_value(generation, case, exam.distribution, deltas("linear", steps))
             if p < ALARM:
-                claim = exam.distribution if isinstance(exam.distribution, str) else "the given one"
                 where = f"on {case.name} in {steps} steps: p = {p:.1g} with {DRAWN} rows"
                 raise Failure(f"not the claimed distribution ({claim}) {where}")
 
@@ -237,7 +242,7 @@ def differs(one: Generation | WatchedSession, other: Generation | WatchedSession
         wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
-            where = f"row {place[0]}" + (f", position {place[1]}" if len(place) > 1 else "")
+            where = ", ".join(f"{name} {at}" for name, at in zip(("row", "position"), place, strict=False))
             return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
     return ""
 

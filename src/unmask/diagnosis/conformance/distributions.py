@@ -37,8 +37,10 @@ def p_value(generation: Generation, case: Case, distribution: Distribution, delt
     elif callable(distribution):
         claimed = distribution(case.denoiser, case.length, delta).double()
         if claimed.shape != (len(every),) or abs(float(claimed.sum()) - 1) > 1e-6 or bool((claimed < 0).any()):
-            form = f"shape {tuple(claimed.shape)} and sum {float(claimed.sum()):.6g}"
-            raise UnmaskError(f"the distribution on {case.name} has {form}; expected {len(every)} probabilities")
+            raise UnmaskError(
+                f"the distribution on {case.name} has shape {tuple(claimed.shape)} and sum {float(claimed.sum()):.6g}",
+                f"expected {len(every)} probabilities",
+            )
     else:
         raise UnmaskError(
             f"the claimed distribution is {distribution!r}; expected order, causal, language or a function"

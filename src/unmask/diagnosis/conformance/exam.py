@@ -28,6 +28,7 @@ from unmask.samplers.session import Breach, Session
 
 Result = TypeVar("Result")
 Filled = list[tuple[str, "WatchedSession"]]  # with a description of each
+Runs = Iterator[tuple[str, "WatchedSession | None"]]  # the same, None where the sampler refuses
 ROWS = 24  # of a generation that is compared
 Outcome = Literal["passed", "failed", "refused", "skipped", "not run", "no claim"]
 
@@ -54,10 +55,11 @@ class Exam:
         except Failure as wrong:
             return Check(name, "failed", str(wrong))
 
-        outcome: Outcome = "passed" if self.done else "refused" if self.refused else "no claim"
         count = len(self.refused)
-        every = self.done + count
-        return Check(name, outcome, f"refuses {count} of {every}, first {self.refused[0]}" if count else "")
+        if count:
+            why = f"refuses {count} of {self.done + count}, first {self.refused[0]}"
+            return Check(name, "passed" if self.done else "refused", why)
+        return Check(name, "passed" if self.done else "no claim")
 
     def try_(self, where: str, work: Callable[[], Any]) -> Any:
         """Result of `work`; None if the sampler refuses."""
@@ -122,36 +124,32 @@ class Exam:
     def blank(self) -> Filled:
         """Blank sequences of every case, in fewer, equally many and more steps than positions, unless refused."""
 
-        def work() -> Filled:
-            filled = []
+        def runs() -> Runs:
             for case in cases(self.sampler.removes):
+                blank = torch.full((6, case.length), case.denoiser.vocabulary)
                 for steps in sorted({1, 4, case.length, 3 * case.length}):
-                    blank = torch.full((6, case.length), case.denoiser.vocabulary)
-                    session = self.fill(case, "blank sequences", steps, blank)
-                    if session is not None:
-                        filled.append((f"on {case.name} in {steps} steps", session))
-            return filled
+                    yield f"on {case.name} in {steps} steps", self.fill(case, "blank sequences", steps, blank)
 
-        return self.once("blank", work)
+        return self.once("blank", lambda: _filled(runs()))
 
     @property
     def prompted(self) -> Filled:
         """Every pattern of given tokens of every case, unless refused."""
 
-        def work() -> Filled:
-            filled = []
+        def runs() -> Runs:
             for case in cases(self.sampler.removes):
                 for task, given in patterns(case):
-                    session = self.fill(case, task, 3, given)
-                    if session is not None:
-                        filled.append((f"{task} of {case.name}", session))
-            return filled
+                    yield f"{task} of {case.name}", self.fill(case, task, 3, given)
 
-        return self.once("prompted", work)
+        return self.once("prompted", lambda: _filled(runs()))
 
     def batch(self, case: Case, seed: int) -> Generation | None:
         """Rows of a case in four steps, by `generate`."""
         return self.once((case.name, seed), lambda: self.make(case, steps=4, rows=ROWS, seed=seed))
+
+
+def _filled(runs: Runs) -> Filled:
+    return [(where, session) for where, session in runs if session is not None]
 
 
 @dataclass(frozen=True)
@@ -287,9 +285,6 @@ class NotedRandomness(Randomness):
             places = torch.broadcast_tensors(rows, positions, torch.as_tensor(visits))
             self.drawn.append(torch.stack([part.reshape(-1) for part in places], 1))
         return super().uniform(stream, rows, positions, visits)
-
-    def grid(self, stream: Stream, length: int, visits: Tensor | int = 0) -> Tensor:
-        return self.uniform(stream, torch.arange(len(self.row_ids)).unsqueeze(1), torch.arange(length), visits)
 
     def twice(self) -> tuple[int, int] | None:
         """(row, position) of a token with the same uniform as an earlier one."""

@@ -68,8 +68,9 @@ def gap(
     rows = arguments.whole("reference", reference, 0)
     check_seed(seed)
 
+    own = {"sampler": sampler, "temperature": temperature, "draw": draw}
+    own = {name: value for name, value in own.items() if value is not None}
     if written is None:
-        own = {"sampler": "ancestral" if sampler is None else sampler, "temperature": temperature, "draw": draw}
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
         written = generate(base, **{name: value for name, value in how.items() if value is not None})
     elif how:
@@ -88,13 +89,13 @@ def gap(
         written.check_likely()
         path = of_trace(written)
         used = named_in_file(written.sampler) if sampler is None else as_sampler(sampler)
-        setting = _setting(base, {}, used, temperature)
+        setting = _setting(base, own, used)
         spent = int(path.steps.sum()) * base.calls
     else:
         path = of_generation(written)
-        about = written.configuration
-        setting = _setting(base, about, as_sampler(about["sampler"] if sampler is None else sampler), temperature)
-        excess = _excess(setting, written, path, about.get("draw") if draw is None else draw)
+        about = written.configuration | own
+        setting = _setting(base, about, as_sampler(about["sampler"]))
+        excess = _excess(setting, written, path, about.get("draw"))
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
 
     if not len(path.entries):
@@ -104,8 +105,10 @@ def gap(
 
 def check_vocabulary(denoiser: Denoiser, symbols: int) -> None:
     if symbols != denoiser.vocabulary:
-        sizes = f"the rows have {symbols} symbols, {denoiser.name} has {denoiser.vocabulary}"
-        raise UnmaskError(f"{sizes}; expected the same. Pass the model that wrote the rows.")
+        raise UnmaskError(
+            f"the rows have {symbols} symbols, {denoiser.name} has {denoiser.vocabulary}",
+            "expected the same. Pass the model that wrote the rows.",
+        )
 
 
 def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
@@ -120,17 +123,19 @@ def _sized(base: Denoiser, how: dict[str, Any]) -> dict[str, Any]:
     return USUAL | how | {"length": length}
 
 
-def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, temperature: float | None) -> Setting:
-    """The setting of a generation's configuration; temperature replaces its own."""
+def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None) -> Setting:
+    """The setting of a generation's configuration, or of the known part of a trace's."""
     if used is not None and used.reads != CANVAS:
-        problem = f"sampler {used.spec} uses an AR model"
-        raise UnmaskError(f"{problem}; expected one that only fills masks, such as ancestral")
+        raise UnmaskError(
+            f"sampler {used.spec} uses an AR model", "expected one that only fills masks, such as ancestral"
+        )
     if used is not None and used.removes != base.removes:
-        problem = f"sampler {used.spec} removes {used.removes} noise, whose gap is not known"
-        raise UnmaskError(f"{problem}; expected a sampler of masks, such as ancestral. Use score or audit instead.")
+        raise UnmaskError(
+            f"sampler {used.spec} removes {used.removes} noise, whose gap is not known",
+            "expected a sampler of masks, such as ancestral. Use score or audit instead.",
+        )
 
-    wanted = about.get("temperature") if temperature is None else temperature
-    outer = 1.0 if wanted is None else arguments.number("temperature", wanted)
+    outer = arguments.number("temperature", about.get("temperature", 1.0))
     base = reshaped(base, outer, about.get("top_p", 1.0), about.get("top_k"), about.get("guidance", 0.0))
 
     drawing = used  # the temperature of the sampler's own draws; that of `generate` changes the marginals before
@@ -140,12 +145,12 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None, tem
 
     claim: Claim = "ratio"
     if outer == 0 or own == 0:
-        claim = "greedy"
+        claim, own = "greedy", 0.0
     elif used is None:
         claim = "unknown"
     elif used.chooses_before_drawing:
         claim = "path" if used.revises else "divergence"
-    return Setting(base, own if outer else 0.0, claim, used)
+    return Setting(base, own, claim, used)
 
 
 def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
@@ -187,7 +192,9 @@ def _measured(
     recorded = by_row(tokens * readings.recorded)
     logs = claim == "ratio" or estimator == "chain" or excess is not None
     each = readings.logs if logs else readings.nats
-    each = weight * (readings.follows if estimator == "chain" else each)
+    if estimator == "chain":
+        each = readings.follows
+    each = weight * each
     nats = by_row(each)
     if excess is not None:  # from the model's own marginals, which a fallback does not draw from
         nats = nats + excess + recorded
@@ -216,7 +223,8 @@ def _by_step(each: Tensor, nats: Tensor, row: Tensor, number: Tensor) -> Tensor:
     """(T): the mean over finite rows (B) of the parts (E) of their loss, by the number of the step, from 1."""
     finite = nats.isfinite()
     parts = finite[row]
-    total = torch.zeros(int(number.max()), dtype=torch.float64).index_add_(0, number[parts] - 1, each[parts])
+    steps = max(number.tolist(), default=0)  # none, if no step draws several tokens
+    total = torch.zeros(steps, dtype=torch.float64).index_add_(0, number[parts] - 1, each[parts])
     return total / finite.sum()
 
 

@@ -89,9 +89,9 @@ class Path:
         return self.row.bincount(minlength=len(self.given))
 
     @cached_property
-    def groups(self) -> Tensor | None:  # (B): rows of one prompt have one number; None without prompts
+    def groups(self) -> Tensor:  # (B): rows of one prompt have one number, as have all rows without prompts
         if not bool(((self.given != self.vocabulary) & self.valid).any()):
-            return None
+            return torch.zeros(len(self.given), dtype=torch.int64)
         return self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
 
     @cached_property
@@ -135,8 +135,10 @@ def spread(first: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 def of_generation(generation: Generation) -> Path:
     """The path of generated rows."""
     if generation.taken is None:
-        problem = "tokens were re-masked, but not recorded"
-        raise UnmaskError(f"{problem}; expected a generation with a trace. Call generate(.., trace=True).")
+        raise UnmaskError(
+            "tokens were re-masked, but not recorded",
+            "expected a generation with a trace. Call generate(.., trace=True).",
+        )
 
     order, taken = generation.order, generation.taken
     beyond = torch.arange(order.shape[1]) >= generation.lengths.unsqueeze(1)
@@ -157,32 +159,28 @@ def of_trace(trace: Trace) -> Path:
     length = max(row.length for row in trace.rows)
     given = torch.full((len(trace.rows), length), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
-    spells: list[tuple[int, int, int, int, float, int]] = []
+    spells: list[list[int]] = []
+    probabilities: list[float] = []
 
     for number, row in enumerate(trace.rows):
         valid[number, : row.length] = True
         for position, token in row.given:
             given[number, position] = token
 
-        # a token stands from the step that drew it to the step that hides it
-        standing: dict[int, tuple[int, int, float]] = {}
+        # a token is shown from the step that drew it until the step that hides it
+        latest: dict[int, int] = {}  # by position, its last spell
         for step, position, new, probability in row.events:
             if new is None:
-                shown, token, p = standing.pop(position)
-                spells.append((number, position, shown, token, p, step))
+                spells[latest[position]][-1] = step
             else:
-                standing[position] = step, new, 1.0 if probability is None else probability
-        spells += [(number, position, *shown, NEVER) for position, shown in standing.items()]
+                latest[position] = len(spells)
+                spells.append([number, position, step, new, NEVER])
+                probabilities.append(1.0 if probability is None else probability)
 
-    columns = zip(*spells, strict=True) if spells else [()] * 6
-    parts = [
-        torch.tensor(column, dtype=torch.float64 if name == "probability" else torch.int64)
-        for name, column in zip(Taken._fields, columns, strict=True)
-    ]
-
+    rows, positions, order, tokens, hidden = torch.tensor(spells, dtype=torch.int64).view(-1, 5).T
+    taken = Taken(rows, positions, order, tokens, torch.tensor(probabilities, dtype=torch.float64), hidden)
     given = given.masked_fill(~valid, PADDING)
-    every = torch.ones(len(spells), dtype=torch.bool)
-    return Path.of(given, valid, trace.vocabulary, Taken(*parts), every)
+    return Path.of(given, valid, trace.vocabulary, taken, torch.ones(len(spells), dtype=torch.bool))
 
 
 class Reader:
@@ -211,7 +209,7 @@ class Reader:
 
         valid = path.valid[rows]
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
-        time = None if self.denoiser.time_free else path.time[steps]
+        time = self.denoiser.time_at(path.time[steps], len(steps))
         marginals = as_marginals(engine.at(wanted[0], path.position[wanted[1]], time))
 
         self._asked.append(len(steps) * self.denoiser.calls)
@@ -233,6 +231,4 @@ class Reader:
 
     def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
         """`work` of the parts, in order, on all threads if the denoiser allows it."""
-        if self.denoiser.concurrent and parts:
-            return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1)
-        return map(work, parts)
+        return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1, self.denoiser.concurrent)

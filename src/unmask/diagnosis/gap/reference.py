@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,16 +90,15 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
     given, valid, final, drawn = (part[which] for part in (path.given, path.valid, path.final, path.drawn))
     free = (given == path.vocabulary) & valid
     counts = free.sum(1)
-    groups = None if path.groups is None else path.groups[which]
+    groups = path.groups[which]
     grid = denoiser.grid
     even = bool((counts == counts[0]).all())
 
-    def lines(tokens: Tensor) -> Any:
-        return tokens if bool(valid.all()) else [row[there] for row, there in zip(tokens, valid, strict=True)]
+    def lines(tokens: Tensor) -> list[Tensor]:
+        return [row[there] for row, there in zip(tokens, valid, strict=True)]
 
     def write(sampler: str | Sampler, steps: int) -> Generation:
-        start = {"given": lines(given), "first_row": which.tolist()}
-        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, **start)
+        return generate(denoiser, sampler=sampler, steps=steps, seed=seed, given=lines(given), first_row=which.tolist())
 
     random = "first-hitting" if grid is None else f"blocks(block_length={grid}, inner='first-hitting')"
     parts = [write(random, int(counts.max()))]
@@ -111,28 +109,29 @@ def reference(denoiser: Denoiser, path: Path, sampler: Sampler | None, greedy: b
             parts.append(one)
 
     calls = sum(int(one.model_calls.sum()) for one in parts)
-    losses = list[Estimate]()
     steps = Steps()
-    differ: Estimate | None = None
-
-    # the curve of random parts is that of rows of one length, filled without blocks
-    for one in parts if even and grid is None and not greedy else ():
-        curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
-        nats = torch.where(free, one.probability, 1.0).double().log().sum(1)
-        losses.append(_order_loss(nats + curve.areas, groups))
-        calls += curve.model_calls
-        if not steps and bool(curve.losses.isfinite().all()):
-            steps = {target: curve.needed(target * curve.length) for target in TARGETS}
-
+    order = itself = differ = None
     if greedy and len(parts) > 1:
         differ = interval(((parts[1].tokens != final) & drawn).sum(1).double(), groups, 0.0)
-    known = losses and sampler is not None and (len(parts) > 1 or sampler.spec in RANDOM)
-    itself = losses[0] if losses else None
-    order = losses[-1] if known else None
+
+    # the curve of random parts is that of rows of one length, filled without blocks
+    elif even and grid is None and not greedy:
+        losses = []
+        for one in parts:
+            curve = looked(denoiser, lines(one.tokens), LOOKS, seed, lines(given))
+            nats = torch.where(free, one.probability, 1.0).double().log().sum(1)
+            losses.append(_order_loss(nats + curve.areas, groups))
+            calls += curve.model_calls
+            if not steps and bool(curve.losses.isfinite().all()):
+                steps = {target: curve.needed(target * curve.length) for target in TARGETS}
+
+        itself = losses[0]
+        if sampler is not None and (len(parts) > 1 or sampler.spec in RANDOM):
+            order = losses[-1]
     return Reference(rows, variety(final, drawn), variety(parts[0].tokens, free), order, itself, steps, differ, calls)
 
 
-def _order_loss(values: Tensor, groups: Tensor | None) -> Estimate:
+def _order_loss(values: Tensor, groups: Tensor) -> Estimate:
     """The mean, infinite if a random order cannot write a row."""
     if bool(values.isfinite().all()):
         return interval(values, groups)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 from torch import Tensor
 
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units
-from unmask.core.tables import Row, as_html, as_table
+from unmask.core.tables import Row, as_html, as_table, plural
 from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.reference import Reference
 
@@ -41,7 +42,7 @@ class Gap:
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
     lost: Tensor | None  # (T): mean of `nats` by the number of the step, of finite rows; None of a joint draw
-    groups: Tensor | None  # (B): rows of one prompt
+    groups: Tensor  # (B): rows of one prompt; all of one without prompts
     reference: Reference | None
     model_calls: int  # of the gap
     spent: int  # by the generation
@@ -74,10 +75,11 @@ class Gap:
         """The mean over possible rows is E[log P/C | possible] = KL + log(1 - s), with KL that of the possible rows.
 
         So it is corrected by -log(1 - s), at the ends with those of s."""
-        nats = self._mean(self.nats, count)
-        s = self.infinite
-        if nats is None or self.claim in ("ratio", "greedy") or not s.value:
-            return None if self.claim == "greedy" else nats
+        if self.claim == "greedy":
+            return None
+        nats, s = self._mean(self.nats, count), self.infinite
+        if nats is None or self.claim == "ratio" or not s.value:
+            return nats
         tokens = 1.0 if count is None else float(count[self.finite].double().mean())
         value, low, high = (-math.log1p(-min(end, 1 - 1e-12)) / tokens for end in (s.value, s.low, s.high))
         return replace(nats, value=nats.value + value, low=nats.low + low, high=nats.high + high)
@@ -90,11 +92,15 @@ class Gap:
         sqrt(1 - exp(-KL)). None without a KL divergence."""
         if self.claim in ("greedy", "ratio"):
             return None
-        bounds = [None if self.joint else self._mean(self.changed, least=0.0, every=True)]
+        bounds = []
+        if not self.joint and (changed := self._mean(self.changed, least=0.0, every=True)) is not None:
+            bounds.append(changed)
         if bool(self.finite.all()) and (kl := self._mean(self.nats)) is not None:
             bounds.append(kl.map(lambda nats: math.sqrt(-math.expm1(-max(nats, 0.0)))))
-        bound = min((one for one in bounds if one is not None), key=lambda one: one.value, default=None)
-        return None if bound is None else bound.map(lambda value: min(value, 1.0))
+
+        if not bounds:
+            return None
+        return min(bounds, key=attrgetter("value")).map(lambda value: min(value, 1.0))
 
     @property
     def flips(self) -> Estimate | None:
@@ -106,8 +112,9 @@ class Gap:
     @property
     def rejected(self) -> Estimate | None:
         """The total variation itself, 1 - E min(1, exp(-gap)): sequences that verification would reject; by a chain."""
-        known = self.estimator == "chain" and self.claim == "divergence"
-        return bounded_mean(1 - (-self.nats).exp().clamp(max=1), groups=self.groups) if known else None
+        if self.estimator != "chain" or self.claim != "divergence":
+            return None
+        return bounded_mean(1 - (-self.nats).exp().clamp(max=1), groups=self.groups)
 
     def _mean(
         self, total: Tensor, count: Tensor | None = None, least: float | None = None, every: bool = False
@@ -117,8 +124,9 @@ class Gap:
         if not bool(there.any()):
             return None
         least = 0.0 if total is self.nats and not self.logs else least
-        groups, count = (None if part is None else part[there] for part in (self.groups, count))
-        return interval(total[there], groups, least, count, seen=self.seen)
+        if count is not None:
+            count = count[there]
+        return interval(total[there], self.groups[there], least, count, seen=self.seen)
 
     @property
     def verdict(self) -> str:
@@ -128,18 +136,21 @@ class Gap:
     def _sentences(self) -> Iterator[str]:
         beside = self.reference
         rows = units(len(self.nats), self.groups)
-        infinite = self.infinite.value
-        if infinite:
+        if infinite := self.infinite.value:
             yield f"{infinite:.1%} of the sequences have probability 0 under the model itself, one token at a time."
             yield "Compare samplers by this fraction first; the loss is that of the other sequences."
 
         if beside is not None and beside.collapsed and self.claim != "greedy":
             own, other = beside.variety.identity.value, beside.random.identity.value
-            yield f"The sampler loses variety: two sequences share {own:.0%} of their tokens,"
-            yield f"and {other:.0%} in random orders, one token at a time. Do not choose it for a small loss."
+            yield (
+                f"The sampler loses variety: two sequences share {own:.0%} of their tokens, "
+                f"and {other:.0%} in random orders, one token at a time. Do not choose it for a small loss."
+            )
         elif beside is not None and beside.near_copies and self.claim != "greedy":
-            yield f"Two sequences share {beside.variety.closest:.0%} of their tokens; in random orders, one token at a"
-            yield f"time, {beside.random.closest:.0%} at most. Look at the sequences before you choose it."
+            yield (
+                f"Two sequences share {beside.variety.closest:.0%} of their tokens; in random orders, one token at a "
+                f"time, {beside.random.closest:.0%} at most. Look at the sequences before you choose it."
+            )
 
         yield from self._orders()
         if self.claim != "ratio" and not self.joint and bool((self.written == self.turns).all()):
@@ -148,10 +159,12 @@ class Gap:
         yield from self._losses()
 
         if rows < LEAST:
-            yield f"No interval: {rows} independent {'sequence' if rows == 1 else 'sequences'}; {LEAST} are needed."
+            yield f"No interval: {rows} independent {plural('sequence', rows)}; {LEAST} are needed."
         elif self.seen < SEEN:
-            yield f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences"
-            yield f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
+            yield (
+                f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences "
+                f"should have one in a step of several tokens; {SEEN} are needed. Use more rows."
+            )
 
         if beside is None and self.claim != "greedy":
             yield "Variety is not measured: a sampler that repeats itself also has a small loss. Pass reference=20."
@@ -161,12 +174,17 @@ class Gap:
         beside, total = self.reference, self.sequence
         if beside is None or beside.itself is None:
             return
+
         if beside.order is not None and beside.costs:
-            yield f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders,"
-            yield f"which lose {beside.itself.value:.3g} against each other."
+            yield (
+                f"Its order alone loses up to {beside.order.value:.3g} nats per sequence against random orders, "
+                f"which lose {beside.itself.value:.3g} against each other."
+            )
         elif beside.contradicts and total is not None and beside.itself.value > max(total.value, NOTHING):
-            yield f"The model contradicts itself: random orders lose {beside.itself.value:.3g} nats per sequence"
-            yield "against each other, more than parallel decoding costs. Compare orders first."
+            yield (
+                f"The model contradicts itself: random orders lose {beside.itself.value:.3g} nats per sequence "
+                "against each other, more than parallel decoding costs. Compare orders first."
+            )
 
     def _losses(self) -> Iterator[str]:
         if (flips := self.flips) is not None:
@@ -184,13 +202,13 @@ class Gap:
         loss = f"{total.value:.3g} nats per sequence, {token.value:.3g} per token"
         if self.claim == "ratio":
             yield f"The mean log ratio is {loss}; it is not a KL divergence, so it can be small by chance."
+        elif total.high < 0:
+            yield f"The measured loss is {loss}: below 0 beyond noise, which no KL divergence is."
+            yield "The rows are of another model, draw or temperature. Pass those that wrote them."
         else:
-            if total.high < 0:
-                yield f"The measured loss is {loss}: below 0 beyond noise, which no KL divergence is."
-                yield "The rows are of another model, draw or temperature. Pass those that wrote them."
-                return
-            unsure = total.low <= 0 and not total.open
-            yield f"Parallel decoding costs {loss}{', not distinguishable from 0' if unsure else ''}."
+            if total.low <= 0 and not total.open:
+                loss += ", not distinguishable from 0"
+            yield f"Parallel decoding costs {loss}."
 
     @property
     def numbers(self) -> dict[str, Estimate | None]:
@@ -222,12 +240,20 @@ class Gap:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as plain values."""
-        about: dict[str, Any] = {"verdict": self.verdict, "claim": self.claim, "estimator": self.estimator}
-        about |= {"token_summed_out": not self.logs, "joint_draw": self.joint, "rows": len(self.nats)}
+        about: dict[str, Any] = {
+            "verdict": self.verdict,
+            "claim": self.claim,
+            "estimator": self.estimator,
+            "token_summed_out": not self.logs,
+            "joint_draw": self.joint,
+            "rows": len(self.nats),
+        }
         for name, one in (self.numbers | {"impossible": self.infinite}).items():
             about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
-        beside = self.reference
-        about["reference"] = None if beside is None else asdict(beside) | {"collapsed": beside.collapsed}
+
+        about["reference"] = None
+        if (beside := self.reference) is not None:
+            about["reference"] = asdict(beside) | {"collapsed": beside.collapsed}
         return about | {"model_calls": self.model_calls, "model_calls_of_generation": self.spent}
 
 

@@ -80,12 +80,16 @@ class Moment:
     def advantage(self) -> Tensor:
         return self.task.rewards - self.reward
 
+    def chances(self, surrogate: Surrogate) -> Tensor:
+        """(V^L): p with the gradient that a surrogate without a score takes."""
+        return self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p
+
     def direction(self, surrogate: Surrogate) -> Tensor:
         """(C, L, V): E g^ in the table of log-probabilities."""
         p, advantage = self.p.detach(), self.advantage
         weight = surrogate.weight(p, advantage)
         if surrogate.score is None:
-            value = (self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p) @ weight
+            value = self.chances(surrogate) @ weight
         else:
             more = {"advantage": advantage} if surrogate.sided else {}
             value = (p * weight) @ surrogate.score(self.contexts, self.contexts.texts, None, **more)
@@ -96,36 +100,34 @@ class Moment:
         p, x, advantage = self.p.detach(), self.contexts.texts[rows], self.advantage
         weight = surrogate.weight(p, advantage)[rows] / len(x)
         if surrogate.score is None:
-            chances = self.task.distribution(self.contexts, True) if surrogate.of_paths else self.p
-            value = weight @ (chances[rows] / p[rows])
+            value = weight @ (self.chances(surrogate)[rows] / p[rows])
             (direction,) = torch.autograd.grad(value, self.contexts.log, retain_graph=True)
             return self.policy.pulled(self.contexts, [direction])[0]
         if surrogate.sided:
             options["advantage"] = advantage[rows]
         scores = checked(surrogate.score(self.policy, x, generator, **options), len(x))
-        weights = self.policy.weights
-        return flat(torch.autograd.grad(weight @ scores.double(), weights, allow_unused=True), weights)
+        return flat(torch.autograd.grad(weight @ scores.double(), self.policy.weights, materialize_grads=True))
 
 
 def checked(scores: object, rows: int) -> Tensor:
     """Check the numbers (B) that a surrogate has returned."""
     problem = ""
-    if not isinstance(scores, Tensor) or scores.shape != (rows,):
-        problem = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else shown(scores)
+    if not isinstance(scores, Tensor):
+        problem = shown(scores)
+    elif scores.shape != (rows,):
+        problem = f"shape {tuple(scores.shape)}"
     elif not scores.requires_grad:
         problem = "numbers without a gradient"
     elif bool((bad := ~scores.detach().isfinite()).any()):
         problem = f"{float(scores.detach()[bad][0])} for row {int(bad.int().argmax())}"
+
     if problem:
-        expected = f"expected ({rows},), finite, with a gradient. Return one number for each text"
-        raise UnmaskError(f"the surrogate returns {problem}; {expected}")
+        raise UnmaskError(
+            f"the surrogate returns {problem}",
+            f"expected ({rows},), finite, with a gradient. Return one number for each text",
+        )
     assert isinstance(scores, Tensor)
     return scores
-
-
-def moment(policy: Policy, length: int, task: Task | None, how: tuple[Any, ...] = ()) -> Moment:
-    contexts = policy.contexts(length)
-    return Moment(policy, contexts, task or task_of(contexts, *how))
 
 
 def improved(now: Moment, surrogate: Surrogate, steps: int, size: float) -> Iterator[float]:
@@ -134,7 +136,7 @@ def improved(now: Moment, surrogate: Surrogate, steps: int, size: float) -> Iter
     for _ in range(steps):
         vector = now.policy.pulled(now.contexts, [now.direction(surrogate)])[0]
         policy.move(size * vector / vector.norm().clamp(min=1e-300))
-        now = moment(policy, now.contexts.tokens.shape[1], now.task)
+        now = Moment(policy, policy.contexts(now.contexts.tokens.shape[1]), now.task)
         yield now.reward
 
 
@@ -180,17 +182,20 @@ def compare(
     """
     used = named(surrogate)
     own = used not in SURROGATES.values()
-    now = moment(Policy(model, vocabulary), arguments.length(length), None, (sampler, steps, reward, schedule))
+    policy = Policy(model, vocabulary)
+    contexts = policy.contexts(arguments.length(length))
+    now = Moment(policy, contexts, task_of(contexts, sampler, steps, reward, schedule))
     seed = check_seed(seed)
     exact_direction = now.direction(SURROGATES["exact"])
     if own:
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
-    exact, mean = now.policy.pulled(now.contexts, [exact_direction, now.direction(used)])
+    exact, mean = policy.pulled(contexts, [exact_direction, now.direction(used)])
 
-    noisy = {}
-    for number in (1,) if own or used.score is None else calls:
-        options = {} if own else {"calls": arguments.whole("calls", number)}
-        noisy[number] = noise(now, used, exact, seed, groups, group, **options)
+    how = (now, used, exact, seed, groups, group)
+    if own or used.score is None:
+        noisy = {1: noise(*how)}
+    else:
+        noisy = {number: noise(*how, calls=arguments.whole("calls", number)) for number in calls}
 
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
 

@@ -34,15 +34,18 @@ class Policy:
 
     def __init__(self, model: Any, vocabulary: int | None = None) -> None:
         if isinstance(model, Network):
-            model = model.mdm.trunk if model.mdm is not None else None
+            model = getattr(model.mdm, "trunk", None)
         if not isinstance(model, torch.nn.Module):
             raise UnmaskError(f"the model is {shown(model)}; expected a torch module from contexts to logits. Wrap it")
         self.model = model
+
         shape = getattr(model, "shape", None)
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
-        known = getattr(model if shape is None else shape, "vocabulary", None)
-        self.vocabulary = arguments.whole("vocabulary", known if vocabulary is None else vocabulary)
+        if vocabulary is None:
+            vocabulary = getattr(model if shape is None else shape, "vocabulary", None)
+        self.vocabulary = arguments.whole("vocabulary", vocabulary)
+
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not self.weights:
             raise UnmaskError("the model has no weights with a gradient; expected requires_grad on some. Set it")
@@ -82,8 +85,8 @@ class Policy:
         for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
             log = self(tokens)
             for number, direction in enumerate(part.unbind(1)):
-                parts = torch.autograd.grad(log, self.weights, direction, retain_graph=True, allow_unused=True)
-                total[number] = total[number] + flat(parts, self.weights)
+                parts = torch.autograd.grad(log, self.weights, direction, retain_graph=True, materialize_grads=True)
+                total[number] = total[number] + flat(parts)
         return total
 
     @torch.no_grad()
@@ -93,10 +96,9 @@ class Policy:
             weight.add_(part.view_as(weight).to(weight))
 
 
-def flat(parts: Sequence[Tensor | None], weights: Sequence[Tensor]) -> Tensor:
-    """One vector, 0 where a weight has no gradient."""
-    filled = [torch.zeros_like(weight) if part is None else part for part, weight in zip(parts, weights, strict=True)]
-    return torch.cat([part.double().flatten() for part in filled])
+def flat(parts: Sequence[Tensor]) -> Tensor:
+    """Gradients as one vector."""
+    return torch.cat([part.double().flatten() for part in parts])
 
 
 class Gradient(NamedTuple):
@@ -126,8 +128,10 @@ def task_of(contexts: Contexts, sampler: str | Sampler, steps: int, reward: Rewa
     rewards = torch.as_tensor(reward(contexts.texts)).detach().double()
     expected = (len(contexts.texts),)
     if rewards.shape != expected or not bool(rewards.isfinite().all()):
-        problem = f"the reward of {expected[0]} texts has shape {tuple(rewards.shape)}"
-        raise UnmaskError(f"{problem}; expected {expected}, finite numbers. Return one for each text")
+        raise UnmaskError(
+            f"the reward of {expected[0]} texts has shape {tuple(rewards.shape)}",
+            f"expected {expected}, finite numbers. Return one for each text",
+        )
     return Task(as_sampler(sampler), deltas(schedule, steps), rewards)
 
 
