@@ -12,21 +12,21 @@ from tests.air import of_folder
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 1990,
-    "languages": 3920,
-    "denoisers": 1870,
-    "samplers": 3680,
-    "metrics": 400,
-    "models": 4120,
-    "theory": 1700,  # what joint draws can do
+    "core": 2060,
+    "languages": 3900,
+    "denoisers": 1830,
+    "samplers": 3650,
+    "metrics": 390,
+    "models": 4140,
+    "theory": 1680,  # what joint draws can do
     "diagnosis": 5230,
-    "planning": 800,
-    "experiments": 3200,  # engines, a cluster of Ray, parts of a sweep that a queue runs, infilling
-    "tasks": 1880,  # lm-eval as a job of a sweep: a job of models stands with its tasks
-    "report": 1740,  # accuracy and infilling on pages
-    "cli": 1460,
+    "planning": 810,
+    "experiments": 3210,  # engines, a cluster of Ray, parts of a sweep that a queue runs, infilling
+    "tasks": 1900,  # lm-eval as a job of a sweep: a job of models stands with its tasks
+    "report": 2100,  # accuracy and infilling on pages
+    "cli": 1610,
 }
-MOST = 32_250  # statements of the whole package
+MOST = 32_800  # statements of the whole package
 BESIDE = 1_370  # lines of html, css, js and toml in it
 UP = ["samplers/generation.py imports unmask.models.loading"]  # generate() takes the directory of a model
 ROOMS = list(CAPS)

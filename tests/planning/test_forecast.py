@@ -109,7 +109,13 @@ def test_a_random_open_model(model):
     assert list(found.gaps) == [1, 2, 4, 8]
     assert found.gap(16).value == pytest.approx(0, abs=1e-12)
     assert all(math.isfinite(one.value) and one.low <= one.high for by in found.gaps.values() for one in by.values())
-    assert found.gap(found.steps["linear"], "linear").value <= 0.5
+    losses = {n: found.gap(n, "linear") for n in range(1, 17)}
+    steps, fewest = found.steps["linear"], found.fewest["linear"]
+    assert fewest <= steps
+    assert losses[steps].high <= 0.5 < losses.get(steps - 1, losses[1]).high
+    assert losses[fewest].value <= 0.5
+    assert found.to_dict()["plans"]["linear"]["fewest"] == fewest
+    assert (f"{fewest} step" in found.text and "may suffice" in found.text) == (fewest < steps)
     assert "nats per answer" in found.text
     faster = forecast(model, None, TEXTS, length=16, looks=4, target=1e6, times=(3.0, 6.0))
     assert faster.steps == {"linear": 1, "optimal": 1}

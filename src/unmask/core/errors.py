@@ -79,9 +79,9 @@ class Missing(UnmaskError):
     """A quantity that is known for other languages, but not for this one."""
 
 
-def plural(number: float, noun: str) -> str:
+def plural(number: float, noun: str, form: str = ".10g") -> str:
     """A number with its noun: "1 step", "2 steps"."""
-    return f"{number:g} {noun}{'s' * (number != 1)}"
+    return f"{number:{form}} {noun}{'s' * (number != 1)}"
 
 
 def listed(names: Iterable[str], most: int = LISTED, mark: str = ", ") -> str:

@@ -60,11 +60,6 @@ def lines(rows: Sequence[Row]) -> list[str]:
     return shown
 
 
-def plural(noun: str, number: float) -> str:
-    """The noun after a number: 1 step, 2 steps."""
-    return noun if number == 1 else f"{noun}s"
-
-
 def grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table with a title, its first column left-aligned and the others right-aligned.
 

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, plural
 from unmask.core.estimates import Estimate
-from unmask.core.tables import as_table, plural
+from unmask.core.tables import as_table
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
 from unmask.models.open.model import OpenModel
 from unmask.models.open.prompted import Query, rows_of, speaker
@@ -53,7 +53,7 @@ class Forecast:
         most = self.curve.length
         name = schedule or self.schedule
         if steps >= most:
-            delta = torch.full((most,), 1 / most).double()
+            delta = torch.full((most,), 1 / most, dtype=torch.float64)
         elif name == BEST:
             delta = self.curve.schedule(steps, fixed_size=True)
         else:
@@ -72,13 +72,23 @@ class Forecast:
 
     @cached_property
     def steps(self) -> dict[str, int]:
-        """By schedule: the smallest N whose predicted loss is at most the target; it falls with N, apart from noise."""
-        if self.target is None:
-            return {}
-        return self._by_schedule(partial(self._least, self.target))
+        """By schedule: the smallest N whose predicted loss is at most the target, with its whole interval."""
+        return self._least(lambda loss: loss.high)
 
-    def _least(self, target: float, name: str) -> int:
-        return 1 + bisect_left(range(1, self.curve.length), True, key=lambda n: self.gap(n, name).value <= target)
+    @cached_property
+    def fewest(self) -> dict[str, int]:
+        """By schedule: the smallest N whose predicted loss is at most the target, without allowance for noise."""
+        return self._least(lambda loss: loss.value)
+
+    def _least(self, end: Callable[[Estimate], float]) -> dict[str, int]:
+        """N by bisection: the loss falls with N, apart from noise, and N = M loses nothing."""
+        target = self.target
+        if target is None:
+            return {}
+        numbers = range(1, self.curve.length)
+        return self._by_schedule(
+            lambda name: 1 + bisect_left(numbers, True, key=lambda n: end(self.gap(n, name)) <= target)
+        )
 
     @property
     def time_break_even(self) -> float | None:
@@ -94,7 +104,13 @@ class Forecast:
         best = min(self.steps, key=lambda name: self.steps[name])
         steps = self.steps[best]
         aim = f"A loss of at most {self.target:g} nats per answer of {self.curve.length} tokens"
-        says = f"{aim} needs {steps} {plural('step', steps)} of schedule {best}."
+        says = f"{aim} needs {plural(steps, 'step')} of schedule {best}."
+        if (fewest := self.fewest[best]) < steps:
+            loss = self.gap(fewest, best)
+            says += (
+                f" A plan of {plural(fewest, 'step')} may suffice: it loses {loss.value:.3g} nats, with an interval up "
+            )
+            says += f"to {loss.high:.3g}. More answers narrow it."
         if (most := self.time_break_even) is None:
             return says
         if steps < most:
@@ -106,7 +122,7 @@ class Forecast:
         lines = [("advice", self.text)]
         for steps, by_schedule in self.gaps.items():
             each = "; ".join(f"{name} {estimate}" for name, estimate in by_schedule.items())
-            lines.append((f"{steps} {plural('step', steps)}", f"{each} nats"))
+            lines.append((plural(steps, "step"), f"{each} nats"))
         source = "the model's own answers" if self.own else "the texts"
         rows = f"{len(self.curve.losses)} of {source}, {self.curve.length} tokens each"
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
@@ -115,7 +131,9 @@ class Forecast:
         gaps = {}
         for steps, by_schedule in self.gaps.items():
             gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
-        plans = {name: {"steps": n, "predicted": self.gap(n, name).to_dict()} for name, n in self.steps.items()}
+        plans = {}
+        for name, steps in self.steps.items():
+            plans[name] = {"steps": steps, "fewest": self.fewest[name], "predicted": self.gap(steps, name).to_dict()}
 
         return {
             "verdict": self.text,

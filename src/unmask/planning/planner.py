@@ -28,10 +28,10 @@ import numpy as np
 from torch import Tensor
 
 from unmask.core import arguments, progress
-from unmask.core.errors import UnmaskError
+from unmask.core.errors import UnmaskError, plural
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
-from unmask.core.tables import Row, as_html, as_table, plural
+from unmask.core.tables import Row, as_html, as_table
 from unmask.diagnosis.learning import Learning
 from unmask.languages import Language, LanguageLike, load
 from unmask.models.trained.shape import Shape, preset
@@ -78,8 +78,8 @@ class Plan:
         }
 
     def __str__(self) -> str:
-        step = plural("step", self.steps)
-        return f"{self.steps:,} {step} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+        steps = plural(self.steps, "step", ",")
+        return f"{steps} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
 
 
 @dataclass(frozen=True)

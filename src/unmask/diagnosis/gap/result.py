@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from unmask.core.errors import plural
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units
-from unmask.core.tables import Row, as_html, as_table, plural
+from unmask.core.tables import Row, as_html, as_table
 from unmask.diagnosis.gap.estimators import Estimator
 from unmask.diagnosis.gap.reference import Reference
 
@@ -159,7 +160,7 @@ class Gap:
         yield from self._losses()
 
         if rows < LEAST:
-            yield f"No interval: {rows} independent {plural('sequence', rows)}; {LEAST} are needed."
+            yield f"No interval: {plural(rows, 'independent sequence')}; {LEAST} are needed."
         elif self.seen < SEEN:
             yield (
                 f"No interval: the loss depends on unlikely tokens, and {self.seen:.2g} of {rows} sequences "
