@@ -135,7 +135,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("error", "code", "message"), MISTAKES)
 def test_a_mistake_is_one_line(calls, capsys, error, code, message):
     calls.error = error
-    assert run("fake", "x", "--language", "a") == code
+    assert run("fake", "x", "--language", "interval-5") == code
     out, err = capsys.readouterr()
     assert err.startswith(message)
     assert (out, err.count("\n")) == ("", 1)
@@ -145,7 +145,7 @@ def test_a_mistake_is_one_line(calls, capsys, error, code, message):
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_debug_adds_the_traceback(calls, capsys, error, code, message, place):
     calls.error = error
-    arguments = ["fake", "x", "--language", "a"]
+    arguments = ["fake", "x", "--language", "interval-5"]
     arguments.insert(place, "--debug")
     assert run(*arguments) == code
     err = capsys.readouterr().err
@@ -157,7 +157,7 @@ def test_debug_adds_the_traceback(calls, capsys, error, code, message, place):
 def test_a_defect_shows_its_traceback_and_asks_for_a_report(calls, capsys, monkeypatch, error):
     calls.error = error
     monkeypatch.setattr(cli, "__file__", __file__)  # as if this file were ours
-    assert run("fake", "x", "--language", "a") == 1
+    assert run("fake", "x", "--language", "interval-5") == 1
     err = capsys.readouterr().err
     assert err.startswith("Traceback")
     assert str(error) in err
@@ -166,7 +166,7 @@ def test_a_defect_shows_its_traceback_and_asks_for_a_report(calls, capsys, monke
 
 def test_what_others_raise_is_no_defect_of_ours(calls, capsys):
     calls.error = ZeroDivisionError("division by zero")
-    assert run("fake", "x", "--language", "a") == 2
+    assert run("fake", "x", "--language", "interval-5") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"unmask: error: ZeroDivisionError: division by zero in {__file__}, line ")
 

@@ -1,4 +1,4 @@
-"""A browser for pages: one for all tests of a process, and pages that say what went wrong in them."""
+"""A browser for pages: one for all tests of a module, and pages that say what went wrong in them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def sparing() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, as Playwright drives it."""
+    """Chromium, as Playwright drives it. While it runs, no other test of the process can run an event loop."""
     require("chromium")
     with sync_playwright() as driver:
         found = driver.chromium.launch(

@@ -39,7 +39,7 @@ from unmask.experiments.cell import Place, Tally, call, find
 from unmask.experiments.store import LARGEST, LOG, CommonFields, Plain, directory_of, opened
 
 SINGLE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-FAILED_STARTS = 3  # workers in a row that end before their first answer
+FAILED_STARTS = 3  # workers that end before there is any answer
 LOOK = 0.1  # seconds between two checks of a guard
 WAIT = 1.0  # seconds between two looks at the workers
 GRACE = 1.0  # seconds for a process to end by itself
@@ -196,7 +196,6 @@ class _Worker:
             )
 
         os.close(lifeline)
-        self.answered = False
 
     @property
     def ready(self) -> bool:
@@ -228,7 +227,7 @@ class Processes:
         self.most = how.workers or cores()
         self.threads = how.threads or max(cores() // self.most, 1)
         self.running, self.idle = list[_Worker](), list[_Worker]()
-        self.failed_starts = 0
+        self.lost, self.answered = 0, False  # workers that ended without an answer; whether there was any answer
 
     def start(self, block: Block) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.threads, self.output or self.log)
@@ -250,14 +249,16 @@ class Processes:
 
         try:
             answer = Answer(*pickle.loads(worker.pipe.recv_bytes(4 * LARGEST)))  # garbage would ask for gigabytes
-            self.failed_starts, worker.answered = 0, True
+            self.answered = True
             self.idle.append(worker)
             return answer
         except Exception:  # the end of the pipe, or garbage in it
-            self.failed_starts += not worker.answered
+            self.lost += 1
             code = worker.stop(GRACE)
-            if self.failed_starts >= FAILED_STARTS:
-                raise UnmaskError(f"{FAILED_STARTS} workers in a row ended without an answer; see {self.log}") from None
+            if not self.answered and self.lost >= FAILED_STARTS:
+                raise UnmaskError(
+                    f"the first {FAILED_STARTS} workers ended without an answer; see {self.log}"
+                ) from None
             return Answer(error=_death(code), lost=True)
 
     def stop(self) -> None:

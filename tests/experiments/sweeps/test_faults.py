@@ -320,7 +320,7 @@ def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
 
 def test_workers_that_cannot_start(bench: Bench, monkeypatch):
     monkeypatch.setattr(pool, "variables", lambda threads: {"PYTHONPATH": "", "PYTHONHOME": "nowhere"})
-    with pytest.raises(UnmaskError, match="3 workers in a row ended without an answer"):
+    with pytest.raises(UnmaskError, match="the first 3 workers ended without an answer"):
         bench.sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, attempts=9)
     assert status(bench.store)["todo"] == 1
 
