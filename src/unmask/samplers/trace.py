@@ -5,10 +5,8 @@
 
 An event is [step, position, token, probability]: steps count from 1 and never decrease, positions and tokens count from
 0, and the probability is that of the draw, above 0; null if it is unknown. [step, position, null, null] hides a
-position again. Replacing a
-0, and the probability is that of the draw, above 0; null if it is unknown. [step, position, null, null] hides a
-position again. Replacing a token takes both in one step: first hide, then reveal. So only hidden positions are revealed
-and only revealed ones are
+position again. Replacing a token takes both in one step: first hide, then reveal. So only hidden positions are
+revealed, and only revealed ones are hidden.
 
 `symbols` has the text of tokens: a list of V texts, or {"token": text} for some. `sampler` and `source` name the
 origin; other keys are dropped.
