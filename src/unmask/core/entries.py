@@ -1,6 +1,6 @@
 """Entries of mappings and fields of records: the given ones, those of some names, and groups with a common key.
 
-None stands for an option without a value.
+A given entry is one that is not None.
 """
 
 from __future__ import annotations
