@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -52,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def turn() -> int:
-    """What rotates from commit to commit: UNMASK_TURN, or the number of commits before this one."""
+    """The part that `--part turn/N` chooses: UNMASK_TURN, or the number of commits before this one."""
     said = os.environ.get("UNMASK_TURN")
     return int(said) if said else commits()
 
@@ -77,23 +76,9 @@ def part(said: str) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests only when they are asked for, and then nothing else; of cases that rotate, a part in every run."""
-    ordered = sorted(items, key=lambda item: item.nodeid)
-    cases: Counter[str] = Counter()
-    slow = {*(ROOT / "tests/slow.txt").read_text().split()}  # each takes seconds, and runs at every fourth commit
-    long, now = [], []
-    for item in ordered:
-        name = item.nodeid.partition("[")[0]
-        rotates, never = item.get_closest_marker("rotates"), item.get_closest_marker("long")
-        parts = rotates.args[0] if rotates else 4 if name in slow else 0
-        if parts or never:
-            long.append(item)
-        if parts and not never:
-            now += [item] if (crc32(name.encode()) + cases[name] + turn()) % parts == 0 else []
-            cases[name] += 1
-    left_out = {*long} - {*now}
+    """Long tests only when they are asked for, and then nothing else."""
     number, many = part(config.option.part)
-    wanted = long if config.option.long else [item for item in items if item not in left_out]
+    wanted = long_tests(items) if config.option.long else ordinary_tests(items)
     wanted = wanted[number::many]
     if config.option.extras:
         recorded = config.cache.get(RECORD, None)
@@ -107,6 +92,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(wanted)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = wanted
+
+
+def long_tests(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Those that are marked so, and of a sampled table all cases but each N-th."""
+    cases: Counter[str] = Counter()
+    long = []
+    for item in sorted(items, key=lambda item: item.nodeid):
+        sampled = item.get_closest_marker("sampled")
+        if item.get_closest_marker("long"):
+            long.append(item)
+        elif sampled:
+            name = item.nodeid.partition("[")[0]
+            long += [item] if cases[name] % sampled.args[0] else []
+            cases[name] += 1
+    return long
+
+
+def ordinary_tests(items: list[pytest.Item]) -> list[pytest.Item]:
+    long = {*long_tests(items)}
+    return [item for item in items if item not in long]
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

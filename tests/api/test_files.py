@@ -29,12 +29,6 @@ def small(folder: Path) -> list[str]:
     return [f"{one.relative_to(folder)}: {count} files" for one, count in sorted(counts.items()) if count < LEAST_FILES]
 
 
-def test_slow_tests_are_there():
-    for name in (SOURCE.parents[1] / "tests/slow.txt").read_text().split():
-        file, _, test = name.partition("::")
-        assert f"def {test}(" in (SOURCE.parents[1] / file).read_text(), name
-
-
 def test_no_file_is_short():
     assert short(SOURCE) == [], "join it with the file that uses it"
 

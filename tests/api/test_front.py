@@ -137,7 +137,7 @@ def test_reprs_are_a_line(tmp_path):
         assert " at 0x" not in repr(thing)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_a_spec_serves_wherever_a_language_does(tmp_path):
     spec = "paper-2gram(seed=3)"
     language = unmask.load(spec)

@@ -308,7 +308,7 @@ def refuses(call) -> None:
     assert len(str(caught.value)) <= 2100
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("door", TAKE_TOKENS)
 @pytest.mark.parametrize("what", NO_TOKENS)
 def test_what_are_no_tokens(door, what):
@@ -319,7 +319,7 @@ def test_what_are_no_tokens(door, what):
     refuses(lambda: TAKE_TOKENS[door](NO_TOKENS[what]))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("door", TAKE_LANGUAGES)
 @pytest.mark.parametrize("what", NO_LANGUAGE)
 def test_what_is_no_language(door, what):

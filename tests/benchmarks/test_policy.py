@@ -15,7 +15,7 @@ MADE = json.loads(study.RESULTS.read_text())
 
 
 @pytest.mark.parametrize(("cell", "kept"), study.parts(MADE, "tables"))
-@pytest.mark.rotates(2)
+@pytest.mark.sampled(2)
 def test_free_tables_are_measured_again(cell, kept):
     assert study.tables(cell["sampler"], cell["tokens"]) == pytest.approx(kept, abs=1e-6)
 

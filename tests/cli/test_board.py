@@ -31,7 +31,7 @@ def alone():
     assert asked
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("alone")
 def test_json_and_files(run):
     ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
@@ -116,7 +116,7 @@ def test_mistakes(run, monkeypatch, arguments, expected):
     assert [path.name for path in Path(".").iterdir()] == ["file"]
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_an_interrupted_board_goes_on(run, monkeypatch):
     """Stopped among its processes; its numbers are those of a board that one process measured."""
     with in_this_process(), undrawn():

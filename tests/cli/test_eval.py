@@ -26,7 +26,7 @@ def model(run):
     return run
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", EVERY)
 def test_every_family_writes_answers(run, family):
     place = Path("m")
@@ -54,7 +54,7 @@ def test_every_family_writes_answers(run, family):
     assert "not in the accuracy" in shown.out
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("task", QUICK)
 def test_every_task_that_is_made(model, task):
     ran = model(*EVAL, "--task", task, "--limit", 3, "--steps", 2, "--chat" if "copy" in task else "--no-until")

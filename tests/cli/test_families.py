@@ -83,7 +83,7 @@ def family(request, run):
     return lambda command, *words: run(command, "--model", "m", "--card", "card.json", *words), made
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 def test_prompts_and_gaps(family):
     run, _ = family
     options = ("--length", 6, "--steps", 6, "--seed", 3, "--json")
@@ -95,7 +95,7 @@ def test_prompts_and_gaps(family):
     assert ran.code == 0, ran.err
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 def test_blocks_and_thresholds_and_repairs(family):
     """Samplers of three kinds: semi-autoregressive, as many as are sure, and one that takes back."""
     run, _ = family

@@ -50,7 +50,7 @@ def test_everything_is_listed(run, noun):
     assert max(map(len, table.splitlines())) <= 80
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("noun", "name"), [(noun, name) for noun, r in REGISTRIES.items() for name in r.names()])
 def test_everything_is_shown(run, noun, name):
     registry = REGISTRIES[noun]

@@ -183,7 +183,7 @@ def test_the_guidance_and_the_type_are_named_in_the_result(place):
     assert account["source"]["of"]["dtype"] == "float32"
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -330,7 +330,7 @@ SPOILED = {  # directories, and the error of each
 }
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SPOILED)
 def test_spoiled_directories_are_told(run, tmp_path, name):
     spoil, words = SPOILED[name]

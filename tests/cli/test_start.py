@@ -40,7 +40,7 @@ def test_top_level_options_are_light(option):
     assert not modules & (SLOW | {"numpy", "rich"})
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_is_light(command):
     modules = imported_by(f"from unmask.cli.main import main; raise SystemExit(main(['{command}', '--help']))")

@@ -49,7 +49,7 @@ def test_a_share_is_covered_whatever_it_is():
     assert min(least_coverage(n) for n in range(1, 201)) >= 0.95
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("middle", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("n", [2, 6, 12])
 def test_a_bounded_mean_of_three_values_is_covered(n, middle):
@@ -82,7 +82,7 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
     check(np.array([e.low <= truth <= e.high for e in estimates])[which], 0.95)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("prompts", [10, 20, 100])
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
@@ -168,7 +168,7 @@ def paired_coverage(n: int, ahead: float, behind: float) -> float:
     return float(covered)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [1, 5, 50, pytest.param(600, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("ahead", "behind"),
@@ -265,7 +265,7 @@ def means_of(kind: str, rows: int, repetitions: int, estimate: Estimator = mean_
     return float(np.mean(shown)) if shown else 1.0, len(shown) / repetitions
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rows", [50, 100, 200, 400, 1000])
 @pytest.mark.parametrize("kind", SKEWED)
 def test_a_mean_that_few_rows_carry_is_covered_where_it_has_an_interval(kind, rows):

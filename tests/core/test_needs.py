@@ -76,21 +76,14 @@ def test_ten_parts_are_all_long_tests(pytester, monkeypatch):
     assert collected(pytester, "--long", "--part=29/30") == (set(), 0)
 
 
-def test_a_rotating_case_is_run_once_in_as_many_turns(pytester, monkeypatch):
-    """Here by three, and as a long test whatever the turn is."""
-    pytester.makeini("[pytest]\nmarkers =\n    rotates(parts): rotates\n    needs(name): needs\n")
+def test_a_case_of_a_sampled_table_is_ordinary_or_long(pytester):
+    """Each is run once, by `make test` or by `make test-long`, and every third by the first."""
+    pytester.makeini("[pytest]\nmarkers =\n    sampled(one_of): sampled\n    needs(name): needs\n")
     pytester.makeconftest("from tests.conftest import *")
-    rotating = "@pytest.mark.rotates(3)\n@pytest.mark.parametrize('k', range(7))\ndef test_it(k):\n    pass\n"
-    pytester.makepyfile(test_it=f"import pytest\n\n{rotating}\n\ndef test_short():\n    pass\n")
-    seen, every = [], [f"test_it[{number}]" for number in range(7)]
-    for number in range(5, 8):
-        monkeypatch.setenv("UNMASK_TURN", str(number))
-        found, _ = collected(pytester)
-        assert "test_short" in found
-        assert 3 <= len(found) <= 4
-        seen += found - {"test_short"}
-        assert collected(pytester, "--long") == (set(every), 0)
-    assert sorted(seen) == every
+    table = "@pytest.mark.sampled(3)\n@pytest.mark.parametrize('k', range(7))\ndef test_it(k):\n    pass\n"
+    pytester.makepyfile(test_it=f"import pytest\n\n{table}\n\ndef test_short():\n    pass\n")
+    assert collected(pytester) == ({"test_short", "test_it[0]", "test_it[3]", "test_it[6]"}, 0)
+    assert collected(pytester, "--long") == ({f"test_it[{number}]" for number in (1, 2, 4, 5)}, 0)
 
 
 @pytest.mark.long

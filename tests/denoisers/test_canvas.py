@@ -48,7 +48,7 @@ LOOKING_BACK = {"p2", "token-editing", "wino"}
 MASKED = {name for name in SAMPLERS.makers if SAMPLERS.make(name).removes == "mask"}
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sampler", sorted(MASKED))
 def test_a_network_with_the_same_weights_makes_the_same_sequences(sampler):
     """The samplers run unchanged on torch, and with the same luck write the same tokens as on the exact denoiser."""
@@ -159,7 +159,7 @@ def test_a_canvas_can_begin_with_given_tokens():
     torch.testing.assert_close(said, language.posterior(given)[places], atol=1e-12, rtol=0)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", tiny_languages())
 def test_the_exact_reader_is_the_posterior_of_prefixes_and_rewinds(name):
     """FilterCausal against the stateless posterior, ragged counts and rewinds included, on arbitrary prefixes."""

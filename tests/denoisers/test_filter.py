@@ -43,7 +43,7 @@ class Reading(Ideal):
         return OneByOne(super().causal(rows, length, valid))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("prompted", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_finishing_is_the_loop_over_tokens(name, prompted):

@@ -23,7 +23,7 @@ from unmask.samplers.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TURNS = [PAGES[0], *(pytest.param(page, marks=pytest.mark.rotates(8)) for page in PAGES[1:])]
+TURNS = [PAGES[0], *(pytest.param(page, marks=pytest.mark.sampled(8)) for page in PAGES[1:])]
 BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```\n(<!-- not run by the tests: [^>]+ -->)?")
 MEASURED = re.compile(r"(?m)^(seconds|time|tokens per second|made by code|scored by code) .*$")  # measured
 

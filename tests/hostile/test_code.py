@@ -142,7 +142,7 @@ ATTEMPTS: dict[str, tuple[list[str], dict[str, Content], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_no_data_file_runs_code(keeps, attempt):
     words, files, said = ATTEMPTS[attempt]
@@ -184,7 +184,7 @@ LOOK_ALIKES = (
 )
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:
@@ -196,7 +196,7 @@ def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     assert done.returncode == 0
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
     """A sweep beside files that somebody has sent with its recipe."""
     for name in LOOK_ALIKES:

@@ -131,7 +131,7 @@ def test_draws(case):
     assert brute.p_value(drawn, case.strings, case.q) > ALARM
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 def test_draws_under_a_condition(case):
     """One pattern for all rows, and rows of two patterns in turn."""
     patterns = case.partly(2, seed=6, share=0.6)

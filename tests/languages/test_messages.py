@@ -120,7 +120,7 @@ def strings(vocabulary: int, shortest: int = 1, longest: int = 8) -> st.SearchSt
     return st.lists(token, min_size=shortest, max_size=longest)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("most", [500, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", TINY)
 def test_rule_on_all_contexts(name, most):

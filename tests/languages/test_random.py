@@ -20,7 +20,7 @@ def length_of(language: Language) -> int:
     return language.nearest_lengths(40)[-1]
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", PRESETS.makers)
 def test_presets_support_their_own_draws(name, seed):
@@ -69,7 +69,7 @@ def test_unknown_presets_name_the_nearest():
         load("paper-2grm")
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("table", "share"), list(zip(TABLES, PRUNED, strict=True)))
 def test_thresholds_prune_as_printed(table, share):
     """theory.md 3, printed to 2 or 3 digits: within 0.012 over 4000 rows, three times their own standard error."""

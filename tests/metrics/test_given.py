@@ -116,7 +116,7 @@ def test_ter_of_an_ambiguous_language_is_estimated():
     assert abs(math.log2(ours.value) - np.mean(bits)) < 0.05
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @pytest.mark.parametrize("denoiser", [None, Perturbed(LANGUAGE, "leak", 0.0)], ids=["entropies", "surprisals"])
 def test_the_profile_given_tokens(pattern, denoiser):

@@ -41,7 +41,7 @@ def test_agreement_is_the_mean_over_all_labels(places, schedule, steps):
     assert agreement(places, torch.from_numpy(delta)) == pytest.approx(float(expected), abs=1e-12)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("width", "length"), ENUMERATED)
 @pytest.mark.parametrize(("schedule", "steps"), UNEVEN)
 def test_ser_ter_and_divergence_are_those_of_the_enumerated_law(width, length, schedule, steps):

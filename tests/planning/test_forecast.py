@@ -59,7 +59,7 @@ def by_orders(denoiser, strings, q, counts):
     return loss(counts) - loss([1] * length)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("language", "length"), [(Interval(2), 4), (Brackets(1, 2), 4), (ModularSum(2), 5)])
 @pytest.mark.parametrize("counts", [[2, 2], [1, 3], [4], [1, 1, 2]])
 def test_the_forward_divergence_of_an_ideal_denoiser(language, length, counts):
@@ -134,7 +134,7 @@ def test_it_predicts_the_loss_of_random_orders(each):
     assert abs(found.value - float(measured.mean())) < 5 * error
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_trained_network(tmp_path, seed):
     """Predicted on some rows of its language, measured on others with the sampler itself: within 5 standard errors."""

@@ -43,7 +43,7 @@ def enumerated(model, row):
     return total
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_the_bound_of_a_masked_model_is_the_enumerated_one(model):
     """At five standard errors: a false alarm in 2 million."""
     texts = ["abcda", "xyz"]

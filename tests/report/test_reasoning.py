@@ -45,7 +45,7 @@ def made(asked, tmp_path_factory):
     return out, read([out])
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("task", SMALL)
 def test_the_points_are_what_is_written(made, task):
     _, results = made

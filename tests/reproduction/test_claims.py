@@ -174,7 +174,7 @@ def measured():
     return read(RECORDS)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PLANTED)
 def test_other_records_have_another_verdict(measured, name):
     edits, verdict = PLANTED[name]

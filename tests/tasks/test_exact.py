@@ -30,7 +30,7 @@ def right_answers(model, task, rows, seed=0, **how):
     return verdicts, samples
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("task", SMALL)
 @pytest.mark.parametrize("tokens", PATTERNS)
 def test_one_token_per_step_is_always_right(task, tokens):
@@ -58,7 +58,7 @@ def shuffled(n):
     return sum(comb(n, f) * displaced[n - f] * a**f * c ** (n - f) for f in range(n))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("operation", "ceiling"),
     [

@@ -52,7 +52,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MADE)
 def test_no_text_breaks_the_check(name):
     task, (item, *_) = few(name, 1)

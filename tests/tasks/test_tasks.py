@@ -19,7 +19,7 @@ MADE = (
 )
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "sign", ["\\boxed{", "(", "```", " ", "```" + " " * 9, "{", "1+", "(\n", "$", "-", "[", ",", '"', "1\n"]
 )

@@ -42,7 +42,7 @@ def test_the_law_holds_beyond_the_lengths_it_is_fitted_on(schedule, steps):
     assert distribution.drift(distribution.fitted[1]) == (0, 0)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [64, 256])
 def test_the_law_at_512_against_sampling(steps):
     """Orders alone (400 of them), and whole generations (600 rows): three ways to one number."""

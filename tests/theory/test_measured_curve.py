@@ -135,7 +135,7 @@ def test_the_measured_profile_is_the_exact_one(name):
     assert agrees(measured, by_rank(conditional_entropies(name)))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PERTURBED)
 @pytest.mark.parametrize("kind", ["leak", "tilt"])
 def test_a_wrong_denoiser_pays_its_cross_entropies(name, kind):
@@ -161,7 +161,7 @@ def test_where_lengths_vary_each_sequence_counts_by_its_own(name):
         assert abs(upper.value - average_over_labels(costs, deltas("linear", steps))) < 6 * upper.standard_error
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "geometric(ratio=1.0003)", "theorem-4.2"])
 @pytest.mark.parametrize(("steps", "length"), [(1, 1), (1, 7), (3, 1), (5, 40), (5000, 64), (10**5, 17)])
 def test_binomial_weights(schedule, steps, length):
@@ -178,7 +178,7 @@ def exact_ser(language, length, p):
     return 1 - float(p[torch.from_numpy(distribution(language, length) > 0)].sum())
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("steps", [1, 2, 4])
 def test_the_bounds_hold(name, steps):

@@ -113,7 +113,7 @@ LANGUAGES = {
 }
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("steps", [1, 2, 3, 8, 40, 300])
 def test_never_worse_than_the_usual_ones(name, steps):
@@ -210,7 +210,7 @@ def test_plateaus_need_the_grid(monkeypatch):
         assert max(ratios) > 1.02
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fixed_size", [False, True])
 @pytest.mark.parametrize("steps", [4, 16, 64])
 def test_a_measured_curve_is_not_fitted_to_its_noise(steps, fixed_size):

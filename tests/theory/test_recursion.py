@@ -31,7 +31,7 @@ from unmask.theory.recursion import order_loss, ser_by_orders, valid_given_order
 SCHEDULES = [("linear", 1), ("linear", 3), ("cosine", 4), ([0.3, 0.0, 0.7, 0.0], None)]
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize(("schedule", "steps"), SCHEDULES)
 def test_against_the_enumerated_law(name, schedule, steps):
@@ -77,7 +77,7 @@ def test_one_pass_answers_for_every_length():
         assert (mass[length], log_mass[length]) == pytest.approx((alone[-1], log_alone[-1]), rel=1e-12)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CHAINS)
 def test_every_order(name):
     """P(valid | order) is the mass that the order leaves to possible strings, for all orders of up to three steps."""

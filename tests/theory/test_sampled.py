@@ -49,7 +49,7 @@ def test_the_information_curve(name):
     assert within(curve.divergence(deltas("cosine", 3)), expected.divergence(deltas("cosine", 3)).value)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["hmm, sparse", "2-gram, pruned", "3-gram, pruned", "interval 3", "two tokens"])
 def test_the_error_curve(name):
     language, length = TINY[name]

@@ -31,7 +31,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(verdict, "Bench", remembered)
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CORRECT)
 def test_a_correct_loop_passes(name):
     loop, how = CORRECT[name]
@@ -57,7 +57,7 @@ def three_most_likely(rule, length, model):
     return x
 
 
-@pytest.mark.rotates(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", ["keep all", "topk"])
 @pytest.mark.parametrize(("language", "length"), [("sparse-hmm", 32), ("interval-5", 20)])
 def test_a_rule_of_ties_is_no_fault(language, length, rule):
@@ -74,7 +74,7 @@ def test_calls_that_are_left_out_are_no_steps(first):
         assert "record: counts" not in found.p_values
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_named(name):
     loop, how, words = PLANTED[name]

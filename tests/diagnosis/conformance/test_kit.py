@@ -28,7 +28,7 @@ def all_but(*names):
     return [name for name in CHECKS if name not in names]
 
 
-@pytest.mark.rotates(10)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SAMPLERS.makers)
 def test_our_samplers_conform(name):
     report = conformance.examine(name)
@@ -54,7 +54,7 @@ def test_claims_are_made():
         assert [name for name in SAMPLERS.makers if SAMPLERS.make(name).distribution == distribution] == names
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -69,7 +69,7 @@ def test_options_and_nested_samplers_conform(sampler):
     conformance.check(sampler)
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.__name__)
 def test_planted_defects_are_found(bad, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)
@@ -82,7 +82,7 @@ def test_planted_defects_are_found(bad, monkeypatch):
         report.raise_if_failed()
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("good", GOOD)
 def test_what_is_sound_passes(good):
     """The frame of the planted defects, a rule by position, a rule with a memory."""

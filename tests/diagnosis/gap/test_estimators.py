@@ -41,7 +41,7 @@ def mean_chain(toy: Toy, path: Path, row: int) -> float:
     return total
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 @pytest.mark.parametrize("rule", RULES)
 def test_the_mean_over_all_paths_is_the_divergence(rule, noise):

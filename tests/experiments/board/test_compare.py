@@ -86,7 +86,7 @@ def most(trials, lists):
 FEW = [((4, 128), (120, 124, 128)), (DENSE, DENSE)]
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_equal_samplers_are_called_different_in_at_most_a_twentieth():
     assert max(alarms(60, FEW).values()) <= most(60, FEW)
 
@@ -96,7 +96,7 @@ def test_equal_samplers_with_every_pair_of_lists():
     assert max(alarms(150, OVERLAP).values()) <= most(150, OVERLAP)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("wrong", "chance"), [("gaps are nothing", rises), ("a line between budgets", late)])
 def test_what_ignores_gaps_fails_the_simulation(monkeypatch, wrong, chance):
     """Two implementations that let the lists of budgets decide."""
@@ -115,7 +115,7 @@ def test_what_ignores_gaps_fails_the_simulation(monkeypatch, wrong, chance):
     assert max(alarms(40, lists, chances=(chance, chance)).values()) > most(40, lists)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_a_real_difference_is_found():
     """Of 200 rows, where the number is 0.06: in at least two thirds of comparisons."""
     better = (rises, lambda calls: rises(calls) ** 2)

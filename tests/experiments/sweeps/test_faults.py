@@ -65,7 +65,7 @@ def until(condition, patience: float = 120.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @needs("linux")
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.long)])
 def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
@@ -136,7 +136,7 @@ def test_a_finished_cell_is_never_measured_again(bench: Bench):
     assert len(found.keys) == 10
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("how", "said", "attempts", "limit"),
     [
@@ -165,7 +165,7 @@ def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts, limit):
     assert all(times == 1 for line, times in bench.measured().items() if line != "3 0")
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_blocks_resume_and_merge(bench: Bench, undisturbed, monkeypatch):
     recipe = {"jobs": [TOTAL], "rows": 50, "fixed": {"seconds": 0.05}}
     expected = undisturbed(recipe)
@@ -344,7 +344,7 @@ def test_limits_that_make_no_sense_are_refused(tmp_path, option):
         sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, store=tmp_path / "s", **option)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @needs("linux")
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):

@@ -200,7 +200,7 @@ def test_devices(monkeypatch):
     assert checkpoints.choose_device("auto") == torch.device("cuda")
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 def test_two_trainings_into_one_directory(place):
     program = "import sys; from pathlib import Path; from unmask.models.trained.checkpoints import alone\n"
     program += f"with alone(Path({str(place)!r})): print('here', flush=True); sys.stdin.read()"

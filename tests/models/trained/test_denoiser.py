@@ -90,7 +90,7 @@ def test_with_a_time_every_ask_is_an_evaluation():
         assert made.evaluated == filled.spent.rows
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sampler", WITHOUT_LANGUAGE)
 def test_every_sampler_runs_and_what_is_counted_is_evaluated(sampler):
     mdm, ar = trunk(length=LONG), trunk("ar", length=LONG)

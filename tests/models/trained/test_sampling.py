@@ -43,7 +43,7 @@ def both_ways(monkeypatch, network, close=1e-12, **options):
     return once
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("sampler", ["ancestral", "fixed-size", "blocks(block_length=5)", "dyadic", "first-hitting"])
 def test_an_order_in_one_call_is_the_same_round_by_round(monkeypatch, sampler, dtype):
@@ -144,7 +144,7 @@ def rewind_together(self, lengths):
     self.memory.lengths = torch.full_like(lengths, int(lengths.min()) + 1)
 
 
-@pytest.mark.rotates(3)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sampler", "rows"),
     [

@@ -47,7 +47,7 @@ def shape(text, kind="mdm", **changes):
     return Shape(kind, text.vocabulary, LENGTH, **(TINY | changes))
 
 
-@pytest.mark.rotates(4)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("tokenizer", ["chars", "bpe:270"])
 @pytest.mark.parametrize("kind", ["mdm", "ar"])
 def test_interrupted_and_resumed_is_undisturbed(tmp_path, path, kind, tokenizer):
