@@ -61,7 +61,7 @@ def curve(task: Task, budget: float, memory: bool, seed: int) -> list[tuple[floa
         learner, seconds, points = training(task, steps, memory, seed, Path(directory)), 0.0, []
         for number in range(1, POINTS + 1):
             seconds += learn(learner, round(steps * number / POINTS))
-            points.append((seconds, learner.judge(learner.learner.average).excess.value))
+            points.append((seconds, learner.judge(learner.learner.average).excess_percent.value))
             say(f"{task.language}, seed {seed}: {points[-1][1]:.2f}% after {seconds:.0f} s, {learner.step} steps")
     return points
 
