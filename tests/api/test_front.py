@@ -105,6 +105,7 @@ def test_guesses_of_python_work_or_lead_on():
     assert copy.deepcopy(score) == score
 
 
+@pytest.mark.long
 def test_load_takes_a_language_or_a_network(tmp_path):
     assert unmask.load("interval-5").to_dict() == unmask.languages.Interval(5).to_dict()
     assert unmask.load("paper-2gram(seed=3)").source() == unmask.languages.load("paper-2gram(seed=3)").source()
@@ -137,7 +138,7 @@ def test_reprs_are_a_line(tmp_path):
         assert " at 0x" not in repr(thing)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_spec_serves_wherever_a_language_does(tmp_path):
     spec = "paper-2gram(seed=3)"
     language = unmask.load(spec)

@@ -38,12 +38,14 @@ def test_the_package_needs_six():
     assert {re.match(r"[\w-]+", one)[0] for one in DECLARED[""]} == SIX
 
 
+@pytest.mark.long
 def test_six_generate_score_audit_and_measure_the_gap():
     ran = run(ABLE)
     assert ran.returncode == 0, ran.stderr
     assert "no difference found" in ran.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("extra", REFUSED)
 def test_others_are_named_with_their_extra(extra, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

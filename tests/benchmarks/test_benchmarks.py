@@ -45,7 +45,7 @@ def peer_name(request) -> str:
     return request.param
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "part",
     [passes, causal, generation, scaling, networks, gap, training, learning, sweeps, clusters, vocabulary, pages],

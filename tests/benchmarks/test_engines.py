@@ -88,6 +88,7 @@ def test_the_rules_are_the_samplers_of_this_package():
         assert against_distribution(counts, law(TINY, LENGTH, STEPS)) >= ALARM, sampler
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("law", [laws.uniform_ancestral(False), laws.diffusion_gemma(0.8, 0.4)])
 def test_the_laws_of_noise_are_distributions_and_one_is_the_samplers(law):
     network = Tiny(noise=True)
@@ -115,6 +116,7 @@ def test_one_of_the_best_draws_at_a_time_is_rare_with_a_closed_form(rare, score)
     assert float(kept @ tokens.mean(1)) == pytest.approx(rare, abs=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_coarse_race_is_enumerated(dtype):
     """Against the enumeration of `finite` exactly, and 40,000 races with Gumbel noise; the exact one fails."""
@@ -165,6 +167,7 @@ def test_noise_is_answered_by_bayes():
     assert torch.allclose(Independent(0.2, noise=True).answers(seen, None)[0, :, 1], expected, atol=1e-12)
 
 
+@pytest.mark.long
 def test_a_case_is_confirmed_only_if_the_rows_agree_with_what_it_states(monkeypatch):
     monkeypatch.setattr("benchmarks.engines.measuring.RARE_ROWS", 40)
     correct = Case("T = 1", loop(), "llada(temperature=1)", laws.evenly(), rows=2000)

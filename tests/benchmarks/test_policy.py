@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 MADE = json.loads(study.RESULTS.read_text())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("cell", "kept"), study.parts(MADE, "tables"))
-@pytest.mark.sampled(2)
 def test_free_tables_are_measured_again(cell, kept):
     assert study.tables(cell["sampler"], cell["tokens"]) == pytest.approx(kept, abs=1e-6)
 

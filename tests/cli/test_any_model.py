@@ -40,6 +40,7 @@ def place(run):
     return run
 
 
+@pytest.mark.sampled(12)
 @needs("open")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", KINDS)

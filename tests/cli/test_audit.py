@@ -34,6 +34,7 @@ def test_audit_agrees_with_python(run, samples):
     assert abs(ran.result["fitted_steps"]["value"] - 2) < 0.3
 
 
+@pytest.mark.long
 def test_the_table_says_it_in_words(run, samples):
     ran = run("audit", "samples.npy", *SETTING)
     assert (ran.code, ran.err) == (0, "")
@@ -57,6 +58,7 @@ def rounding(tmp_path):
 NAMED = (*SETTING, "--sampler", "entropy(ties=topk)")
 
 
+@pytest.mark.long
 def test_the_order_says_more_than_tokens(run, rounding):
     blind, seeing = (run("audit", "samples.npy", *NAMED, *words, "--json") for words in ((), ("--order", "order.npy")))
     expected = audit(rounding.tokens, LANGUAGE, sampler="entropy(ties=topk)", steps=4, order=rounding.order)
@@ -107,6 +109,7 @@ def test_too_few_rows(run, tmp_path):
     assert "rows is 20, too few" in ran.err
 
 
+@pytest.mark.long
 @needs("cc")
 def test_a_loop_in_c(run, tmp_path):
     """The example, as it is and with two steps less than it says."""
@@ -124,6 +127,7 @@ def test_a_loop_in_c(run, tmp_path):
     assert "cannot read 2361960 numbers" in short.stderr
 
 
+@pytest.mark.long
 def test_filters_are_those_of_python(run, samples):
     ran = run("audit", "samples.npy", *SETTING, "--filters", "temperature=0.8, top_k=3", "--json")
     expected = audit(samples, LANGUAGE, steps=4, filters={"temperature": 0.8, "top_k": 3})

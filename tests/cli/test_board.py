@@ -31,7 +31,7 @@ def alone():
     assert asked
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.usefixtures("alone")
 def test_json_and_files(run):
     ran = run("board", *FEW, *TINY, "--out", "shown", "--json")
@@ -52,6 +52,7 @@ def test_json_and_files(run):
     assert [row["measure"] for row in rows] == [record["measure"] for record in data["records"]]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("alone")
 def test_table(run):
     ran = run("board", *FEW, *TINY, "--seed", 3)
@@ -116,7 +117,7 @@ def test_mistakes(run, monkeypatch, arguments, expected):
     assert [path.name for path in Path(".").iterdir()] == ["file"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_an_interrupted_board_goes_on(run, monkeypatch):
     """Stopped among its processes; its numbers are those of a board that one process measured."""
     with in_this_process(), undrawn():

@@ -129,7 +129,7 @@ def test_the_account_of_other_samples_is_not_used(run):
     assert result["source"] is not None
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS.makers))
 def test_blocks_of_rows_join_to_the_same_bytes(run, sampler):
     def rows(first, count):
@@ -191,7 +191,7 @@ def test_language_list(run):
     assert all(re.search(rf"(?m)^{name} ", table) for name in languages.PRESETS.makers)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", languages.PRESETS.makers)
 def test_new_and_show(run, name):
     spec = varied(name, seed=3)

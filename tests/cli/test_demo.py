@@ -29,6 +29,7 @@ def tiny(monkeypatch, tmp_path):
 FEW = ("--engine", "here", "--set", "rows=5")
 
 
+@pytest.mark.long
 def test_json(run):
     ran = run("demo", *FEW, "--out", "shown", "--json")
     assert ran.code == 0

@@ -13,7 +13,7 @@ with required("endpoint"):
     from tests.diagnosis.endpoint.server import FakeServer
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_audit_of_a_server(run):
     with FakeServer(faults=["chunks"]) as server:
         ran = run("audit", "--endpoint", server.url, "--draws", 20, "--out", "audit.json", "--json")
@@ -29,7 +29,7 @@ def test_audit_of_a_server(run):
     assert (ran.code, "no connection to 127.0.0.1" in ran.err, ran.err.count("\n")) == (2, True, 1)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_the_page_shows_the_output_of_this_server(run):
     with FakeServer(faults=["temperature", "chunks"]) as server:
         shown = run("audit", "--endpoint", server.url).out

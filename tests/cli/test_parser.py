@@ -166,7 +166,7 @@ def store(tmp_path_factory):
     return sweep(recipe, store=tmp_path_factory.mktemp("swept") / "store", engine="here").directory
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "streams", "code", "said"),
     [

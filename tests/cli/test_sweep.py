@@ -22,6 +22,7 @@ def recipe(run):
     return "squares.yaml"
 
 
+@pytest.mark.long
 def test_run_status_and_export(run, recipe):
     ran = run("sweep", "run", recipe, *TRUSTED, "--set", "x=[2,3]", "seeds=1", "--workers", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
@@ -55,6 +56,7 @@ def test_dry_run_measures_nothing(run, recipe):
     assert (result["cells"], result["to_do"], len(result["grid"])) == (6, 4, 6)
 
 
+@pytest.mark.long
 def test_failures_are_said_and_tried_again(run):
     Path("bad.yaml").write_text(f"jobs: [{SPOILED}]\ngrid: {{x: [2, 3]}}\n")
     ran = run("sweep", "run", "bad.yaml", *TRUSTED, "--store", "s")

@@ -83,7 +83,7 @@ for module in pkgutil.walk_packages(unmask.__path__, "unmask."):
 COMMAND = "import sys; from unmask.cli.main import main; sys.exit(main(['show', 'language', 'interval-5']))"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "environment", "code", "words"),
     [
@@ -152,7 +152,7 @@ def outer(x):
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_processes_that_start_together_compile_each_kernel_once(tmp_path):
     """Each of two signatures of two kernels, one of which calls the other."""
     (tmp_path / "together.py").write_text(KERNELS)

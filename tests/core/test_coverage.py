@@ -82,7 +82,7 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
     check(np.array([e.low <= truth <= e.high for e in estimates])[which], 0.95)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("prompts", [10, 20, 100])
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
@@ -98,6 +98,7 @@ def test_ser_by_prompts(prompts, ser):
     assert (of_rows.low, of_rows.high) == (of_prompts.low, of_prompts.high)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [100, 500, 2500])
 def test_rao_blackwell(steps):
     """Of 100 orders of Interval(5) at SER .095, .020 and .004; where no order could be wrong it is a limit."""
@@ -111,6 +112,7 @@ def test_rao_blackwell(steps):
     assert form.ser_of_orders(order[:100]) == bounded_mean(rows[0], method="rao-blackwell")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rare", [0.002, 0.02, 0.2])
 def test_paired_differences(rare):
     """Of 200 rows, ours wrong alone with `rare`, theirs with a third of it."""
@@ -120,6 +122,7 @@ def test_paired_differences(rare):
     covered(difference, rare - rare / 3, (-1.0, 1.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("items", [10, 60])
 @pytest.mark.parametrize("shape", [(0.2, 2.0), (1.0, 1.0), (30.0, 0.5)])
 def test_pass_at_k(items, shape):
@@ -168,7 +171,7 @@ def paired_coverage(n: int, ahead: float, behind: float) -> float:
     return float(covered)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("n", [1, 5, 50, pytest.param(600, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("ahead", "behind"),
@@ -193,6 +196,7 @@ def test_differences_of_paired_rows_that_are_right_or_wrong(n, ahead, behind):
         covered(torch.from_numpy((u < ahead).astype(float) - (u > 1 - behind)), ahead - behind, (-1.0, 1.0))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", [0.5, 0.98, 1.0])
 def test_areas_under_a_curve(first):
     """Of 100 rows that are right from one of five budgets on, each as likely, after the first."""
@@ -210,6 +214,7 @@ UNBOUNDED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", UNBOUNDED)
 def test_ter_upper(case):
     """Excesses over H(q) of rows drawn from 2000 of a curve, whose mean is the truth."""
@@ -265,7 +270,7 @@ def means_of(kind: str, rows: int, repetitions: int, estimate: Estimator = mean_
     return float(np.mean(shown)) if shown else 1.0, len(shown) / repetitions
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("rows", [50, 100, 200, 400, 1000])
 @pytest.mark.parametrize("kind", SKEWED)
 def test_a_mean_that_few_rows_carry_is_covered_where_it_has_an_interval(kind, rows):

@@ -127,6 +127,7 @@ print(json.dumps(said))
 """
 
 
+@pytest.mark.long
 def test_every_module_is_imported_or_says_what_to_install():
     """As on a machine that has no package of any extra; the message is the same wherever the tests run."""
     absent = {one.package for one in others()}

@@ -157,7 +157,7 @@ SHARED_OUT = {  # everything that is shared out over threads
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("what", SHARED_OUT)
 def test_threads_change_nothing(what, monkeypatch):
     """Nothing of what they write into memory that all share, nor of what they keep for themselves."""

@@ -272,6 +272,7 @@ def test_what_is_rare_beside_a_likely_symbol_is_drawn():
     assert bool((found > 0).all())
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("symbols", "kind"), a_third([5, 257, 1500], KINDS))
 def test_draws_follow_the_law(symbols, kind):
     """Of one position asked 12000 times; mutant: uniforms that are squared."""

@@ -41,7 +41,6 @@ def close(one, other, within=1e-12):
     return float((one - other).abs().max()) < within
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_posteriors_and_evidence_are_those_of_enumeration(name):
     language, _ = LANGUAGES[name]

@@ -36,7 +36,6 @@ def entropy(nats):
     return -float((nats.exp() * nats).sum())
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("steps", "golden"), [(4, 3.0303), (2, 3.3264)])
 def test_entropies_of_an_inconsistent_denoiser(noisy, steps, golden):
     """theory-2026 B1, B2: the distribution sums to one, and its entropy is that of an independent enumeration."""

@@ -48,6 +48,7 @@ DENOISERS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["2-gram", "2-gram, pruned", "hmm, 3 tokens", "interval 3, partial"])
 @pytest.mark.parametrize("denoiser", DENOISERS)
 def test_it_predicts_the_nelbo_of_every_schedule(name, denoiser):

@@ -73,7 +73,7 @@ def test_sizes_are_stratified():
     assert chain(Parity(), row, FIRST).nats == pytest.approx(exact, abs=1e-12)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", ["paper-2gram", "paper-hmm"])
 @pytest.mark.parametrize(("draws", "times", "least", "most"), [(8, 1000, 0.92, 1.0), (64, 400, 0.92, 0.98)])

@@ -28,14 +28,13 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_the_tests_of_a_decoder_pass():
     tests = example("test_my_decoder")
     for name in [name for name in dir(tests) if name.startswith("test_")]:
         getattr(tests, name)()
 
 
-@pytest.mark.sampled(3)
 def test_samples_of_a_program_are_scored(capsys):
     found = example("score_your_samples").main(rows=500)
     assert found.ser.low < 1 - 0.95**2 < found.ser.high
@@ -44,7 +43,7 @@ def test_samples_of_a_program_are_scored(capsys):
     assert score(np.load("sums.npy"), languages.ModularSum(terms=3)).ser == found.ser
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_sampler_conforms_and_stands_on_the_board(capsys):
     made = example("your_sampler_on_the_board").main(rows=20)
     assert "sampler Surest conforms" in capsys.readouterr().out
@@ -53,7 +52,7 @@ def test_a_sampler_conforms_and_stands_on_the_board(capsys):
     assert "surest" not in SAMPLERS.makers
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_rounds_of_a_trained_network_are_planned(capsys):
     """It has learned little: what it lacks is more than any number of steps mends."""
     verdicts = example("plan_a_trained_model").main()

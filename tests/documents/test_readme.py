@@ -23,7 +23,7 @@ from unmask.samplers.schedules import SCHEDULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TURNS = [PAGES[0], *(pytest.param(page, marks=pytest.mark.sampled(8)) for page in PAGES[1:])]
+MARKED = [PAGES[0], *(pytest.param(page, marks=pytest.mark.long) for page in PAGES[1:])]
 BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```\n(<!-- not run by the tests: [^>]+ -->)?")
 MEASURED = re.compile(r"(?m)^(seconds|time|tokens per second|made by code|scored by code) .*$")  # measured
 
@@ -48,7 +48,7 @@ def page_directory(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", TURNS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.name)
 def test_documents_show_what_their_code_prints(page, page_directory):
     """UNMASK_WRITE=1 writes today's output into the documents."""
     text = page.read_text()

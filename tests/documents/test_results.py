@@ -71,7 +71,7 @@ def plain(record: dict) -> dict:
 STILL = [key for key in samplers("board-quick.json") if key[1].partition("(")[0] in SAMPLERS.names()]  # built in
 
 
-@pytest.mark.sampled(140)
+@pytest.mark.long
 @pytest.mark.parametrize(("language", "sampler"), STILL)
 def test_this_code_measures_the_same_again(language, sampler):
     made = ORIGINS["board-quick.json"]["configuration"]

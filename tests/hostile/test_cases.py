@@ -13,7 +13,7 @@ for _name in CASES:
     GROUPS.setdefault(next((kind for kind in KINDS if _name.startswith(f"{kind}_")), "others"), []).append(_name)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("group", GROUPS)
 def test_what_once_broke_the_promise(keeps, group):
     wrong = {}

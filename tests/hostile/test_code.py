@@ -184,7 +184,7 @@ LOOK_ALIKES = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     """Named like ours, or like a library: none is imported, also where `python -m` would look there first."""
     for name in LOOK_ALIKES:
@@ -196,7 +196,7 @@ def test_modules_of_the_working_directory_are_not_ours(tmp_path):
     assert done.returncode == 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
     """A sweep beside files that somebody has sent with its recipe."""
     for name in LOOK_ALIKES:

@@ -100,7 +100,7 @@ def test_rows_of_the_bracket_machine_sum_to_one(kinds, depth):
     np.testing.assert_allclose(sums, 1, rtol=0, atol=1e-9)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("stop", [0.01, 0.5, 0.95])
 @pytest.mark.parametrize(("kinds", "depth", "length"), [(1, 3, 9), (2, 2, 7), (1, 1, 7)])
 def test_stopped_brackets_are_even_at_each_length(kinds, depth, length, stop):

@@ -86,6 +86,7 @@ def assert_same(machine, tokens, lengths):
     assert ((ours >= 0) == (place >= (known.end + ~fresh)[:, None])).all()
 
 
+@pytest.mark.long
 @settings(deadline=None, database=None, derandomize=True, max_examples=300)
 @given(machines(), st.integers(1, 8), st.integers(1, 20), st.integers(0, 10**6))
 def test_any_machine_in_any_context(machine, length, rows, seed):

@@ -120,7 +120,7 @@ def strings(vocabulary: int, shortest: int = 1, longest: int = 8) -> st.SearchSt
     return st.lists(token, min_size=shortest, max_size=longest)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("most", [500, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", TINY)
 def test_rule_on_all_contexts(name, most):
@@ -146,6 +146,7 @@ def test_rule_on_all_contexts(name, most):
         np.testing.assert_allclose(ours, reference * scale, rtol=1e-9)
 
 
+@pytest.mark.long
 @EXAMPLES
 @given(machines(), strings(3))
 def test_rule_on_any_machine(machine, context):
@@ -229,6 +230,7 @@ def stories(draw, vocabulary=3):
     return length, draw(st.lists(chunk, max_size=12))
 
 
+@pytest.mark.long
 @EXAMPLES
 @given(machines(), stories())
 def test_sweeps_equal_a_fresh_start(machine, story):

@@ -69,7 +69,6 @@ def test_unknown_presets_name_the_nearest():
         load("paper-2grm")
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("table", "share"), list(zip(TABLES, PRUNED, strict=True)))
 def test_thresholds_prune_as_printed(table, share):
     """theory.md 3, printed to 2 or 3 digits: within 0.012 over 4000 rows, three times their own standard error."""

@@ -64,7 +64,7 @@ def wander(language: HMM, rng: np.random.Generator, length: int) -> np.ndarray:
     return tokens
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_support_is_a_boolean_automaton(seed, final):
@@ -157,7 +157,7 @@ def test_a_track_that_was_left_far_behind_keeps_its_mass(length):
     np.testing.assert_allclose(language.log_prob(torch.from_numpy(tokens)).numpy(), wanted, rtol=1e-12)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("final", [False, True])
 @pytest.mark.parametrize("seed", SEEDS[:4])
 def test_likelihoods_against_fractions(seed, final):

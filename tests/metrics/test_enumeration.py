@@ -30,7 +30,7 @@ def test_what_is_too_large_says_what_to_do_instead(vocabulary, length):
         sequences(vocabulary, length)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", SMALL)
 def test_the_output_law_sums_to_one(name):
     language, length = SMALL[name]
@@ -59,7 +59,7 @@ def test_many_rounds_leave_what_collisions_do(name):
     assert np.abs(p - distribution(language, length)).sum() / 2 <= math.comb(length, 2) / 3000 + 1e-9
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize(("schedule", "steps"), [("linear", 1), ("cosine", 3), ([0.0, 0.6, 0.4], None)])
 def test_ter_is_its_definition(name, schedule, steps):

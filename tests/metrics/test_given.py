@@ -64,6 +64,7 @@ def by_labels(pattern, delta):
     return total, nats
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 def test_the_conditional_law(pattern):
     for schedule, steps in (("linear", 1), ("cosine", 2), ("linear", 3)):
@@ -279,6 +280,7 @@ def test_orders_and_prompts_of_the_interval_language():
     assert abs(ours.ser.value - ours.ser_rao_blackwell.value) < 5 * ours.ser.standard_error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [250, pytest.param(1000, marks=pytest.mark.long)])
 def test_the_interval_of_groups_covers(times):
     """Groups of 5 that share a rate from a Beta law: 95% intervals cover at 95%, those of independent rows do not."""

@@ -134,7 +134,7 @@ def test_it_predicts_the_loss_of_random_orders(each):
     assert abs(found.value - float(measured.mean())) < 5 * error
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_trained_network(tmp_path, seed):
     """Predicted on some rows of its language, measured on others with the sampler itself: within 5 standard errors."""

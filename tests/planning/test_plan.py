@@ -63,6 +63,7 @@ def test_ser_of_a_chain_is_inverted(target):
     assert found.predicted.value == pytest.approx(ser(found.steps), rel=1e-9)
 
 
+@pytest.mark.long
 def test_ser_of_a_long_chain_is_inverted():
     """exact: 0.100098 at 552, 0.099926 at 553."""
     verdict = plan(load("paper-2gram"), 512, "ser", 0.1)
@@ -143,6 +144,7 @@ def test_least_stands_stairs_and_says_where_it_is_stuck():
     assert least(lambda n: Interval(5).closed_form.ser(10, deltas("linear", n)), 0.5) == 15
 
 
+@pytest.mark.long
 def test_a_network_pays_for_what_it_has_not_learned():
     language, length, epsilon = load("paper-2gram"), 32, 0.01
     planted = of_language(Perturbed(language, "leak", epsilon), language, length, rows=40)
@@ -165,6 +167,7 @@ def test_what_a_network_cannot_reach():
         plan(language, length, "ser", 0.1, learning=planted)
 
 
+@pytest.mark.long
 def test_a_chain_without_a_law_is_planned_by_orders():
     """A switch that hardly ever turns: gaps are felt too far away for an exponential law, and first order is off."""
     language = NGram(2, [1 / 3] * 3, [[0.995, 0.005, 0], [0, 0.995, 0.005], [0.005, 0, 0.995]])

@@ -73,6 +73,7 @@ def test_a_long_prompt_shows_its_end():
     assert shown == ".." + "examples the question"[-20:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1400, True)])
 def test_it_opens_in_a_browser(page, tmp_path, open_page, serious, width, dark):
     opened = open_page(tmp_path / "out" / "index.html", width=width, dark=dark)

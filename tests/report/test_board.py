@@ -28,7 +28,7 @@ def shown(made):
     return Shown(Results(points(rows)), publishing.BOARD.view)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_drawing_per_language_with_the_measured_points(made, shown):
     figure = front(shown)
     for number, language in enumerate(shown.languages):

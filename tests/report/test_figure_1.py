@@ -134,6 +134,7 @@ def test_what_failed_is_told(tmp_path, monkeypatch):
     assert measure(tmp_path, SETTINGS)
 
 
+@pytest.mark.long
 def test_the_page_shows_both_models_and_their_networks(made):
     """One view: trained beside exact."""
     _, results = made

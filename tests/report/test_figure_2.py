@@ -99,6 +99,7 @@ def test_a_text_that_changed_is_another(made, path, tmp_path):
         loop.resume(places(results)["mdm"])
 
 
+@pytest.mark.long
 def test_the_page_judges_perplexity_relative_to_the_text(made, path):
     """An absolute perplexity has no fixed target; the page shows what both models wrote."""
     _, results = made

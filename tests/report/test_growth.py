@@ -21,7 +21,6 @@ def results(tmp_path_factory):
     return read([out])
 
 
-@pytest.mark.sampled(3)
 def test_rows_are_what_was_measured(results):
     points = [p for p in results.of("steps_for_ser") if p["setting"] == "ser=0.1"]
     assert {p["sampler"] for p in points} >= {"ancestral", "uniform-ancestral"}

@@ -84,6 +84,7 @@ def test_one_sequence_has_a_page_without_a_histogram():
     assert b"The sequences that lose most" in losses.page(result, written, Ideal(SOFT))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1400, False)])
 def test_it_opens_in_a_browser(tmp_path, open_page, serious, width, dark):
     result, written = measured(HARD, rows=30)

@@ -86,6 +86,7 @@ def test_links_lead_to_the_files(made, elements):
     assert theorems <= linked
 
 
+@pytest.mark.long
 def test_figures_are_those_of_the_view_and_valid(made):
     """In the order of the view, each with its sentence, and as the schema of Vega-Lite has it."""
     figures = drawn(made.shown)
@@ -172,6 +173,7 @@ def test_a_failure_leaves_nothing(tmp_path, monkeypatch, error):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
 def test_the_page_opens_in_a_browser(made, open_page, serious, width, dark):
     shown = open_page(made.page, width=width, dark=dark)
@@ -185,6 +187,7 @@ def seen(page, selector):
     return [one.inner_text() for one in page.locator(selector).all() if one.is_visible()]
 
 
+@pytest.mark.long
 def test_a_choice_decides_words_and_figures(made, open_page):
     """For each setting and language: the verdict of Python, and a sentence and points in each figure."""
     page, shown = open_page(made.page), made.shown

@@ -179,6 +179,7 @@ def test_a_screen_reader_is_told_the_round(opened, runs):
     assert view.get_attribute(".row", "aria-label").count("hidden") == stands(runs[0], row, 1).count(None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (360, True)])
 def test_it_fits_and_is_accessible(opened, serious, runs, nasty, width, dark):
     view = opened(width=width, dark=dark, reduced_motion="reduce")

@@ -78,6 +78,7 @@ def test_the_points_are_what_is_written(made, task):
     assert errors[0] + errors[1] == pytest.approx(errors[2])
 
 
+@pytest.mark.long
 def test_the_page_is_a_view(made):
     """Answers, steps and both at once, by sampler; three messages."""
     _, results = made

@@ -317,6 +317,7 @@ def test_the_program(capsys):
     assert out.splitlines()[-1].split() == ["all", "2", "0", "3", "0"]
 
 
+@pytest.mark.long
 def test_measuring_again_gives_the_recorded_numbers(measured, tmp_path, monkeypatch, capsys):
     """A job of ours in a process of its own."""
     own = replace(ITEMS["ddpm-cache"], cells=lambda size: [judge.own("valid_steps", steps=[*figures.MANY])])

@@ -61,7 +61,7 @@ TABLE = [  # language, draw, N, SER, KL of the law, mean KL of an order
 KNOWN = {case: Laws(*case) for case in (CHAIN, WIDE, HIDDEN)}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("case", "draw", "steps", "ser", "kl", "plan"), TABLE)
 def test_laws_have_the_check_values(case, draw, steps, ser, kl, plan):
     measured = KNOWN[case].measure(joints(*case)[draw], steps)
@@ -208,7 +208,7 @@ def test_what_alone_writes_in_random_order_can_be_worse(steps, alone, product):
         assert (found["alone"][1], found["product"][1]) == pytest.approx((0.3479, 0.3598), abs=6e-5)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(16))
 def test_alone_is_never_worse_than_the_product(part):
     """In no step, whatever the language, the constraint's other positions, or the number of sweeps: 10,000 cases."""
@@ -236,7 +236,7 @@ def test_a_uniform_language_is_written_exactly_in_one_step(name):
     assert log == pytest.approx(language.log_prob(tokens).numpy(), abs=1e-6 if name == "interval" else 0.2)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled", "soft"])
 def test_generations_follow_the_law(draw):
     """A chi-square test with a false-alarm rate of 1e-4; the law of another draw has p < 1e-12."""
@@ -412,6 +412,7 @@ class Writer(Denoiser):
         return self.states.softmax(-1)[torch.arange(tokens.shape[1]).expand(len(tokens), -1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
 def test_a_template_for_a_model_with_a_large_vocabulary(draw, tmp_path):
     (tmp_path / "t.json").write_text('{"key": "integer"}')

@@ -130,7 +130,7 @@ class Case:
         return float(chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_what_is_written_has_the_law_of_its_draw(name, draw):
@@ -138,7 +138,7 @@ def test_what_is_written_has_the_law_of_its_draw(name, draw):
     assert Case(Ideal(language), length, draw).p() > ALARM
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_given_tokens_and_rows_of_several_lengths(name, draw):
@@ -152,7 +152,7 @@ def test_given_tokens_and_rows_of_several_lengths(name, draw):
     assert Case(Ideal(language), length, draw, given=given).p() > ALARM
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled"])
 @pytest.mark.parametrize(
     ("name", "never"), [("2-gram, pruned", 2), ("3-gram, pruned", 1), ("4-gram, pruned", 0), ("hmm, periodic", 0)]
@@ -166,6 +166,7 @@ def test_marginals_that_exclude_every_string(name, never, draw):
     assert Case(biased, length, draw).p() > ALARM
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", ["fitted", "alone", "coupled", "soft"])
 @pytest.mark.parametrize("name", ["hmm, sparse", "2-gram, pruned", "interval 2", "sums"])
 def test_likelihoods_are_sums_of_the_same_laws(name, draw):

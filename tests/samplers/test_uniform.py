@@ -156,6 +156,7 @@ def test_a_sampler_that_redraws_its_prompt_is_stopped(sampler):
         generate(chain(CHAIN3), sampler=sampler, steps=2, rows=40, given=[3, 1, 3])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampler", ["uniform-ancestral", "renoise"])
 def test_samplers_of_uniform_noise_keep_the_contract(sampler):
     report = conformance.check(sampler)

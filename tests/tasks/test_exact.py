@@ -30,7 +30,7 @@ def right_answers(model, task, rows, seed=0, **how):
     return verdicts, samples
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(29)
 @pytest.mark.parametrize("task", SMALL)
 @pytest.mark.parametrize("tokens", PATTERNS)
 def test_one_token_per_step_is_always_right(task, tokens):
@@ -90,6 +90,7 @@ def test_how_names_are_cut_decides_what_two_tokens_per_step_cost():
     assert sum(names) < 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "low", "high"),
     [("lists(operation=shuffle, many=64)", 0.0, 0.1), ("lists(many=64)", 1.0, 1.0)],

@@ -249,6 +249,7 @@ def test_logs_without_a_common_item(tmp_path, capsys):
 CASES = 400
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("items", [50, 200])
 @pytest.mark.parametrize(("ahead", "behind"), [(0.12, 0.06), (0.03, 0.0), (0.3, 0.3)])
 def test_the_interval_of_the_difference_covers_it(items, ahead, behind):

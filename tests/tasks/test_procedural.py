@@ -52,7 +52,6 @@ HOSTILE = (
 )
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MADE)
 def test_no_text_breaks_the_check(name):
     task, (item, *_) = few(name, 1)

@@ -178,7 +178,7 @@ def exact_ser(language, length, p):
     return 1 - float(p[torch.from_numpy(distribution(language, length) > 0)].sum())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("steps", [1, 2, 4])
 def test_the_bounds_hold(name, steps):

@@ -33,7 +33,7 @@ def test_p_is_the_mean_over_all_labels(name, schedule, steps):
     np.testing.assert_allclose(ours.distribution(delta), expected[possible], atol=1e-12)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", TINY)
 def test_every_value_is_its_definition_under_the_enumerated_law(name):
     language, length = TINY[name]
@@ -104,7 +104,7 @@ def test_what_is_too_large_names_the_nearest():
         partitions(Brackets(), 3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_small_ser_has_all_its_digits():
     """Its leading order at N = 10^7, and the limit N SER -> C(q): one less a sum keeps three digits of it."""
     language, steps = random_ngram(2, 3, temperature=2.0, threshold=0.15, seed=2), 10**7

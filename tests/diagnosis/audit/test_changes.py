@@ -128,6 +128,7 @@ SPECULATION = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", SPECULATION)
 def test_faults_of_verification_are_named(bug):
     """Draft and target have different laws: the loop has that of the target, unless it verifies wrongly."""
@@ -190,6 +191,7 @@ FILTERED = {  # loop, how assert_law is called, words of the message or None
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILTERED)
 def test_filters_of_loops(name):
     loop, how, words = FILTERED[name]
@@ -201,6 +203,7 @@ def test_filters_of_loops(name):
     assert words in str(failed.value)
 
 
+@pytest.mark.long
 def test_renoising():
     """DiffusionGemma's rule on noisy canvases: the right loop passes, one that does not cool down is found."""
     loop, how = partial(renoised, rows=400, length=16, steps=6), {"sampler": "renoise(entropy_bound=1.0)", "steps": 6}
@@ -234,6 +237,7 @@ def test_the_size_of_a_difference_is_counted():
     assert sizes.size(theirs, theirs) == ""
 
 
+@pytest.mark.long
 def test_the_first_step_that_differs_is_named():
     found = audit(*recorded(mdlm, "final argmax"), sampler="ancestral", steps=8)
     assert "; in step 8 of 8, the first that differs, a token that the model gives 0." in found.sentence

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.specifiers import SpecifierSet
 
 from unmask.core import yaml
@@ -48,6 +49,7 @@ def run(folder, *arguments):
     return subprocess.run(command, cwd=folder, env=where, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_repository_of_somebody_else(tmp_path):
     (tmp_path / "test_decoder.py").write_text(TESTS)
     how = ["-m", "pytest", "-q", "-p", "unmask.plugin", "-p", "no:cacheprovider", "--strict-markers"]
@@ -65,6 +67,7 @@ def blocks(kind):
     return re.findall(rf"(?ms)^```{kind}\n(.*?)^```", PAGE)
 
 
+@pytest.mark.long
 def test_the_documented_workflow_runs_the_documented_test(tmp_path):
     """Its actions and its command of pip by their form, as nothing is downloaded; its command of pytest as it is."""
     (text,) = blocks("yaml")

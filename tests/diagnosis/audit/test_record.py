@@ -34,7 +34,7 @@ def quick(monkeypatch):
 SMALL = ("p^1.02 instead of p",)  # which 200 rows do not show
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", [name for name in PLANTED if name not in SMALL])
 def test_a_planted_fault_is_named_in_200_rows(name):
     fault = PLANTED[name]
@@ -52,7 +52,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("sampler", RIGHT)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_right_loop_is_not_accused(sampler, seed):

@@ -26,13 +26,13 @@ def quick(monkeypatch):
     monkeypatch.setattr(rare, "generate", remembered_rare)
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "name"), [*product(range(20), CORRECT)])
 def test_a_correct_loop_raises_no_alarm(seed, name):
     assert law_power.said(CORRECT[name], 200, 1000 + seed) == ""
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(46)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_fault_has_its_name_or_none(name):
     assert law_power.judged(PLANTED[name], law_power.said(PLANTED[name], 400, 7)) != "wrong"

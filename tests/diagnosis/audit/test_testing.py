@@ -31,7 +31,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(verdict, "Bench", remembered)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", CORRECT)
 def test_a_correct_loop_passes(name):
     loop, how = CORRECT[name]
@@ -57,7 +57,7 @@ def three_most_likely(rule, length, model):
     return x
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @pytest.mark.parametrize("rule", ["keep all", "topk"])
 @pytest.mark.parametrize(("language", "length"), [("sparse-hmm", 32), ("interval-5", 20)])
 def test_a_rule_of_ties_is_no_fault(language, length, rule):
@@ -69,6 +69,7 @@ def test_a_rule_of_ties_is_no_fault(language, length, rule):
 LEFT_OUT = [(0, 2), *(pytest.param(k, k + 18, marks=pytest.mark.long) for k in range(2, 200, 18))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "end"), LEFT_OUT)
 def test_calls_that_are_left_out_are_no_steps(first, end):
     """200 runs of binomial counts without their zeros, and 200 rows of a loop that skips for each row alone."""
@@ -77,7 +78,7 @@ def test_calls_that_are_left_out_are_no_steps(first, end):
         assert "record: counts" not in found.p_values
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_named(name):
     loop, how, words = PLANTED[name]
@@ -87,6 +88,7 @@ def test_a_planted_fault_is_named(name):
     assert "an alarm is below" in str(failed.value)
 
 
+@pytest.mark.long
 def test_a_small_filter_is_said_to_be_invisible():
     """top_p = .8 after the choice moves less than 400 sequences show: the test passes, and lists it."""
     found = assert_law(partial(confident, **SMALL, top_p=0.8, bug="late"), filters={"top_p": 0.8}, **CONFIDENT)
@@ -199,6 +201,7 @@ def test_a_bad_argument_is_an_error_of_the_test_and_no_failure(loop, how, words)
         assert_law(loop, **ANCESTRAL | how)
 
 
+@pytest.mark.long
 def test_loops_of_other_forms_are_correct():
     """Threads and padding without the record, times of each position, logits in bfloat16: the reference rounds too."""
     for loop in (threaded, lambda model: mdlm(Padded(model), **SMALL)):
@@ -213,6 +216,7 @@ def test_lengths_are_those_that_were_asked_for():
         assert_law(partial(mdlm, **SMALL), length=12, **ANCESTRAL)
 
 
+@pytest.mark.long
 def test_what_libraries_return_is_read():
     """numpy arrays, lists, an object with sequences, and a start id."""
     for change in (lambda t: t.numpy(), lambda t: t.tolist(), lambda t: type("Output", (), {"sequences": t})()):
@@ -234,6 +238,7 @@ def test_the_randomness_of_others_is_left_as_it_was():
     assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
 
 
+@pytest.mark.long
 def test_two_loops_of_one_law():
     """By race, by binomial counts without zeros: one law. With fixed numbers, or a warmer one: another."""
     same = partial(mdlm, rows=500, length=16, steps=8)
@@ -261,6 +266,7 @@ def test_a_sampler_of_ours_conforms():
     assert_conforms("fixed-size")
 
 
+@pytest.mark.long
 def test_a_test_needs_no_pages_and_no_recipes():
     """Neither the import nor a test loads what only pages, tables and networks need."""
     code = """

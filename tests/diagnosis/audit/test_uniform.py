@@ -24,7 +24,7 @@ def loop(model, plug):
     return x
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("plug", "fault"), [(False, None), (True, "plug-in")])
 def test_a_posterior_that_is_plugged_in_is_named(plug, fault):
     model = unmask.oracle(LANGUAGE, noise="uniform", level="given", dtype=torch.float64)
@@ -34,7 +34,7 @@ def test_a_posterior_that_is_plugged_in_is_named(plug, fault):
     assert found.seen == ("plug-in", "early levels")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_renoising_has_another_distribution():
     made = unmask.generate(LANGUAGE, sampler="renoise(entropy_bound=1.0)", steps=STEPS, rows=ROWS, length=LENGTH)
     found = unmask.audit(made.tokens, unmask.load(LANGUAGE), sampler="uniform-ancestral", steps=STEPS)

@@ -52,14 +52,14 @@ def is_cleared(samples, sampler):
     assert (found.verdict, found.fault) == ("no difference found", None), found.sentence
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("seed", [pytest.param(k, marks=pytest.mark.long if k > 5 else ()) for k in range(20)])
 def test_a_correct_loop_is_cleared(sampler, seed):
     is_cleared(batch(sampler, seed), sampler)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("first", range(0, 20, ROWS // BATCH))
 def test_a_correct_loop_is_cleared_in_many_rows(sampler, first):
@@ -79,7 +79,7 @@ PLANTED = {
 ELSEWHERE = {"ancestral": [], "low-confidence": ["delta instead of rho", "bfloat16 noise"]}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("sampler", "bug"), [(sampler, bug) for sampler in LOOPS for bug in PLANTED if bug not in ELSEWHERE[sampler]]
 )
@@ -90,7 +90,7 @@ def test_a_planted_fault_is_named(sampler, bug):
     assert PLANTED[bug] in found.sentence
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("sampler", LOOPS)
 @pytest.mark.parametrize("temperature", [0.5, 0.9, 1.1, 2.0])
 def test_a_temperature_is_measured(sampler, temperature):
@@ -112,7 +112,7 @@ def test_what_cannot_be_seen_is_said():
     assert STEPS - 2 < low < STEPS < high < STEPS + 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_what_would_be_seen_is_seen():
     """A temperature 1.5 times as far as what is said to be visible is missed less often than once in 10000."""
     for end in audited("ancestral").unseen_temperatures:
@@ -143,7 +143,7 @@ def test_rows_that_repeat_are_found():
     assert found.detail == "in several rows: 1800 of 2000 repeat an earlier one"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_scores_that_are_ordered_by_topk_are_no_fault():
     """On a language where scores are equal, torch.topk chooses among them by their positions."""
     torch.manual_seed(5)
@@ -153,7 +153,7 @@ def test_scores_that_are_ordered_by_topk_are_no_fault():
     assert (found.verdict, found.fault) == ("no difference found", "ties"), found.sentence
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("bug", "verdict"), [("", "no difference found"), ("evenly", "differs")])
 def test_dreams_own_loop_has_dreams_counts(bug, verdict):
     """Unmodified it follows `dream`; a loop that shares out its positions evenly does not."""
@@ -214,6 +214,7 @@ def test_a_sampler_without_chance():
     assert replace(partly, exactly=True).sentence.endswith(": ties")
 
 
+@pytest.mark.long
 def test_the_record_counts_steps():
     """15 of 16 steps, which 500 rows of tokens do not show."""
     torch.manual_seed(1)

@@ -28,7 +28,7 @@ def all_but(*names):
     return [name for name in CHECKS if name not in names]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("name", SAMPLERS.makers)
 def test_our_samplers_conform(name):
     report = conformance.examine(name)
@@ -69,7 +69,7 @@ def test_options_and_nested_samplers_conform(sampler):
     conformance.check(sampler)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.__name__)
 def test_planted_defects_are_found(bad, monkeypatch):
     monkeypatch.setattr(session, "PATIENCE", 10)
@@ -109,6 +109,7 @@ def test_a_law_may_be_a_function():
         conformance.check("low-confidence", distribution=output_distribution, skip=all_but("distribution"))
 
 
+@pytest.mark.long
 def test_what_a_sampler_claims_can_be_overruled_or_skipped():
     assert conformance.examine(ChoosesAfterDrawing(), skip=["distribution"]).passed
     silent = conformance.examine(LowConfidence(), skip=all_but("distribution"))

@@ -33,7 +33,7 @@ def test_there_is_a_test_for_each_fault():
     assert len(TESTS) == 12
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("fault", BEHAVIOR)
 def test_the_audit_names_each_fault(fault):
     found = audited(FakeServer(faults=[fault]))
@@ -55,7 +55,7 @@ def alarms(seeds):
     return sum(bool(audited(FakeServer(seed=seed), draws=40).red) for seed in seeds)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_few_false_alarms():
     """More than 6 of 20 have a probability below 1e-9."""
     assert sum(comb(20, k) * ALARM**k * (1 - ALARM) ** (20 - k) for k in range(7, 21)) < 1e-9
@@ -83,7 +83,7 @@ def test_refused_temperatures_are_no_fault():
     assert found["chunks"].verdict == "green"  # the seed determines the answer
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_server_that_answers_nothing():
     with pytest.raises(UnmaskError, match="does not answer a usual request: malformed"):
         audited(FakeServer(faults=["not-json"]))

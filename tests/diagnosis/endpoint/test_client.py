@@ -75,7 +75,7 @@ ENDS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fault", WIRE)
 def test_each_hostile_answer_has_one_outcome_and_one_line(fault):
     with FakeServer(faults=[fault]) as server:

@@ -49,6 +49,7 @@ def coverage(gap, rows, repetitions, kind=None):
     return sum(found) / max(len(found), 1), len(found) / repetitions
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("model", "steps", "calls", "rows"),
     [

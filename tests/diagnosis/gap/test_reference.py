@@ -31,6 +31,7 @@ def order_losses(noise):
     return float(first), float(second), float(own.exp() @ (own - mixture))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
 def test_the_order_loss_is_that_of_enumeration(noise):
     """It is 0 for a consistent model; else it bounds the divergence from random orders."""

@@ -60,6 +60,7 @@ def made():
     return board(Settings(samplers=("ancestral", "left-to-right", "low-confidence", "autoregressive"), **TINY))
 
 
+@pytest.mark.long
 def test_points_are_generations_of_every_seed(made):
     wrong, model_calls = [], 0.0
     for seed in (0, 1):
@@ -138,6 +139,7 @@ def test_differences_are_of_the_same_rows(made):
     assert len(difference["by_seed"]) == 2
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_board(made):
     again = board(made.settings)
     assert again.records == made.records

@@ -86,7 +86,7 @@ def most(trials, lists):
 FEW = [((4, 128), (120, 124, 128)), (DENSE, DENSE)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_equal_samplers_are_called_different_in_at_most_a_twentieth():
     assert max(alarms(60, FEW).values()) <= most(60, FEW)
 
@@ -115,7 +115,7 @@ def test_what_ignores_gaps_fails_the_simulation(monkeypatch, wrong, chance):
     assert max(alarms(40, lists, chances=(chance, chance)).values()) > most(40, lists)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_a_real_difference_is_found():
     """Of 200 rows, where the number is 0.06: in at least two thirds of comparisons."""
     better = (rises, lambda calls: rises(calls) ** 2)
@@ -202,6 +202,7 @@ def store(tmp_path_factory):
     return place
 
 
+@pytest.mark.long
 def test_a_board_and_a_comparison_agree(store, monkeypatch):
     """One number, one interval and one verdict; and what a board has measured is not measured again."""
     monkeypatch.setattr(measuring, "measure", pytest.fail)
@@ -254,6 +255,7 @@ def test_costs_without_overlap_are_refused(store):
         versus("autoregressive", "ancestral", SETTINGS, store=store, engine="here")
 
 
+@pytest.mark.long
 def test_own_budgets_are_refused_for_every_sampler(monkeypatch, tmp_path):
     """And a sampler that ignores N is compared over a usual range of its own number, which the verdict names."""
     monkeypatch.setattr(SAMPLERS, "_makers", dict(SAMPLERS.makers))

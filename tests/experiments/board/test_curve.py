@@ -46,6 +46,7 @@ def counted(monkeypatch):
     return limit
 
 
+@pytest.mark.long
 def test_an_interrupted_board_goes_on_where_it_was(tmp_path, undisturbed, counted):
     counted.last = 8  # in the middle of a cell
     with pytest.raises(KeyboardInterrupt):
@@ -69,6 +70,7 @@ def test_processes_and_this_one_agree_to_the_bit(tmp_path, undisturbed):
     assert results(tmp_path / "s") == results(tmp_path / "t")
 
 
+@pytest.mark.long
 def test_the_board_grows(tmp_path, undisturbed, counted):
     fewer = Settings(samplers=("autoregressive", "ancestral"), **TINY)
     board(fewer, store=tmp_path / "s")

@@ -65,7 +65,7 @@ def until(condition, patience: float = 120.0) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @needs("linux")
 @pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.long)])
 def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
@@ -108,6 +108,7 @@ def test_kills_in_a_row(bench: Bench, undisturbed, monkeypatch, kills):
     assert bench.records() == expected
 
 
+@pytest.mark.long
 @needs("linux")
 def test_all_workers_at_once(bench: Bench, undisturbed, monkeypatch):
     """With whatever else the driver has started: nothing but its own words are on its stderr."""
@@ -126,6 +127,7 @@ def test_all_workers_at_once(bench: Bench, undisturbed, monkeypatch):
     assert bench.records() == expected
 
 
+@pytest.mark.long
 def test_a_finished_cell_is_never_measured_again(bench: Bench):
     recipe = {"jobs": [SQUARE], "grid": {"x": [1, 2, 3]}}
     bench.sweep(recipe)
@@ -136,7 +138,7 @@ def test_a_finished_cell_is_never_measured_again(bench: Bench):
     assert len(found.keys) == 10
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "said", "attempts", "limit"),
     [
@@ -165,7 +167,7 @@ def test_a_bad_cell_stops_no_other(bench: Bench, how, said, attempts, limit):
     assert all(times == 1 for line, times in bench.measured().items() if line != "3 0")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_blocks_resume_and_merge(bench: Bench, undisturbed, monkeypatch):
     recipe = {"jobs": [TOTAL], "rows": 50, "fixed": {"seconds": 0.05}}
     expected = undisturbed(recipe)
@@ -180,6 +182,7 @@ def test_blocks_resume_and_merge(bench: Bench, undisturbed, monkeypatch):
     assert bench.records() == expected
 
 
+@pytest.mark.long
 def test_more_rows_keep_the_blocks_that_exist(bench: Bench, undisturbed, monkeypatch):
     """Fewer rows, too; what comes out is what a store without a past has."""
     recipe = {"jobs": [TOTAL], "rows": 50}
@@ -192,6 +195,7 @@ def test_more_rows_keep_the_blocks_that_exist(bench: Bench, undisturbed, monkeyp
     assert bench.records() == sorted(record for own in expected.values() for record in own)
 
 
+@pytest.mark.long
 def test_the_second_driver_is_refused_and_a_killed_one_is_noticed(bench: Bench, capsys):
     recipe = LONG | {"fixed": {"seconds": 0.1}}
     driver = bench.drive(recipe)
@@ -239,6 +243,7 @@ def room(bytes: int):
         signal.signal(signal.SIGXFSZ, before)
 
 
+@pytest.mark.long
 def test_no_space_left(bench: Bench, undisturbed, monkeypatch):
     recipe = {"jobs": [SQUARE], "grid": {"x": list(range(300))}}
     expected = undisturbed(recipe)
@@ -254,6 +259,7 @@ def test_no_space_left(bench: Bench, undisturbed, monkeypatch):
     assert sum(bench.measured().values()) == begun + 300 - done
 
 
+@pytest.mark.long
 def test_a_full_disk_damages_nothing(undisturbed, tmp_path):
     """A file system of 256 kB: the error is the same each time, and after it has grown the sweep goes on."""
     recipe = {"jobs": [SQUARE], "grid": {"x": list(range(1500))}}
@@ -285,6 +291,7 @@ def test_a_store_that_was_first_made_on_a_full_disk(bench: Bench, size):
     assert len(bench.sweep(recipe, engine="here", workers=None).rows()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c(bench: Bench, undisturbed, monkeypatch, times):
     recipe = LONG | {"grid": {"x": list(range(12))}}
@@ -325,6 +332,7 @@ def test_workers_that_cannot_start(bench: Bench, monkeypatch):
     assert status(bench.store)["todo"] == 1
 
 
+@pytest.mark.long
 def test_a_script_needs_no_guard(bench: Bench):
     """Workers do not import the program that starts them, and its variables are as before."""
     script = bench.directory / "script.py"
@@ -344,7 +352,7 @@ def test_limits_that_make_no_sense_are_refused(tmp_path, option):
         sweep({"jobs": [SQUARE], "grid": {"x": [1]}}, store=tmp_path / "s", **option)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @needs("linux")
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_driver_also_when_they_are_stopped(bench: Bench, how):

@@ -67,7 +67,7 @@ DONE = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_what_a_job_does_to_its_process(bench: Bench, tmp_path):
     """All in one sweep: what one does is nothing to the others."""
     recipe = {"jobs": ["tests.experiments.sweeps.nasty:does"], "grid": {"how": list(nasty.DEEDS), "x": [1, 2, 3]}}

@@ -56,7 +56,7 @@ def test_what_it_would_measure(path):
         check(cells)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("path", [p for p in RECIPES if p.stem not in OF_WEIGHTS], ids=lambda path: path.stem)
 @held_out_in_part()
 def test_it_runs(path, tmp_path):
@@ -73,7 +73,7 @@ def test_it_runs(path, tmp_path):
             assert (record["low"] or 0) <= record["value"] <= (record["high"] or record["value"])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_two_workers_and_this_process_agree_to_the_bit(tmp_path):
     """The smallest grid of every job, cut into blocks by its length."""
     changes = {"steps": [8], "rows": 150, "length": 2050, "language": ["paper-2gram", "interval-5"]}

@@ -28,6 +28,7 @@ def another_code(monkeypatch) -> None:
         monkeypatch.setattr(module, "code", lambda: "another")
 
 
+@pytest.mark.long
 def test_what_a_cell_needs_is_measured_once_and_before_it(bench: Bench, engine):
     table = bench.sweep(GRID, **engine).table()
     found = table[table["measure"] == "harvest"]
@@ -131,6 +132,7 @@ def test_a_store_goes_on_without_its_recipe(bench: Bench, undisturbed, monkeypat
     assert bench.records() == expected
 
 
+@pytest.mark.long
 def test_the_bar_moves_with_every_block_and_ends_full(bench: Bench, monkeypatch, engine):
     seen = []
 

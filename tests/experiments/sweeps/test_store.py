@@ -220,6 +220,7 @@ def test_nothing_is_written_where_a_link_leads(store, tmp_path, name):
     assert before == (list(elsewhere.iterdir()) if name == "files" else elsewhere.read_bytes())
 
 
+@pytest.mark.long
 def test_a_store_that_is_deleted_while_it_is_used_is_gone(bench: Bench):
     driver = bench.drive({"jobs": [SQUARE], "grid": {"x": list(range(40))}, "fixed": {"seconds": 0.3}})
     until(lambda: len(bench.measured()) >= 3)

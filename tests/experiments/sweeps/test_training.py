@@ -117,7 +117,7 @@ def test_two_workers_and_this_process_agree_to_the_bit(made, tmp_path):
         assert same_network(one, other)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 @needs("linux")
 @pytest.mark.parametrize("victim", ["worker", "driver"])
 def test_a_training_that_is_killed_goes_on(bench: Bench, undisturbed, victim):

@@ -102,6 +102,7 @@ def spoiled(store, planned: str) -> None:
     (store / FILE).write_bytes(b"".join(text_of(line) for line in lines if line["type"] in ("run", "cell")))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["here", "local"])
 def test_a_store_imports_what_is_allowed_and_nothing_else(place, engine):
     sweep(recipe(place), store=place / "s", engine="here")

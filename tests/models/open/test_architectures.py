@@ -26,6 +26,7 @@ NOTES = {
 pytestmark = [needs("open"), pytest.mark.filterwarnings("ignore")]  # those of transformers
 
 
+@pytest.mark.sampled(42)
 @pytest.mark.parametrize(
     "kind",
     [kind if kind in FEW else pytest.param(kind, marks=pytest.mark.long) for kind in f"{MASKED} {CAUSAL}".split()],

@@ -43,6 +43,7 @@ def test_a_conversation_is_what_the_whole_string_reads_as(pair, name):
     assert ours.decode(tokens) == EXPECTED[name]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TEMPLATES)
 @settings(max_examples=50, deadline=None)
 @given(parts=st.lists(st.one_of(st.text(max_size=5), st.sampled_from(SPECIALS))))

@@ -59,7 +59,7 @@ class Plain(Denoiser):
         return said if positions is None else said.gather(1, positions.unsqueeze(-1).expand(*positions.shape, V))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(37)
 @pytest.mark.parametrize(("model", "name"), PAIRS, indirect=["model"])
 def test_every_sampler_writes_what_it_writes_on_a_plain_denoiser(model, name):
     for given in (None, RAGGED):

@@ -49,7 +49,7 @@ def fast_dllm_v2(model, prompt, threshold):
     return row, calls
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("threshold", [0.08, 0.12, 0.2, 0.9])
 def test_every_token_and_call_is_that_of_fast_dllm_v2(model, threshold):
     """32 rows of each checkpoint: 4 thresholds, 8 prompts, three of which end with a block."""
@@ -101,7 +101,7 @@ def d3llm(model, prompt, new, block, threshold, join):
     return row, calls
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("threshold", [2.5, 2.9, 3.2])
 @pytest.mark.parametrize(("block", "join"), [(4, 0.1), (8, 0.3), (6, 0.5), (4, 1.0)])
 def test_every_token_and_call_is_that_of_d3llm(free, threshold, block, join):
@@ -142,7 +142,7 @@ def sdar(model, prompt, new, block, steps, threshold):
     return row, calls
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("threshold", [0.1, 0.15, 0.2, 0.9])
 @pytest.mark.parametrize(("block", "steps"), [(4, 2), (4, 3), (8, 3), (8, 5), (8, 6), (8, 8)])

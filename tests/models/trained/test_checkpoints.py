@@ -98,6 +98,7 @@ CONFIGS = [
 ]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("change", "words"), CONFIGS)
 def test_configs_that_are_wrong(place, change, words):
     path = place / CONFIG
@@ -200,7 +201,7 @@ def test_devices(monkeypatch):
     assert checkpoints.choose_device("auto") == torch.device("cuda")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_two_trainings_into_one_directory(place):
     program = "import sys; from pathlib import Path; from unmask.models.trained.checkpoints import alone\n"
     program += f"with alone(Path({str(place)!r})): print('here', flush=True); sys.stdin.read()"

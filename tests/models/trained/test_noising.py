@@ -190,7 +190,7 @@ def test_the_level_reaches_the_network_and_stands_still_near_clean():
 TINY = {"hidden": 16, "layers": 2, "heads": 2}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_it_learns_the_language_and_names_its_noise(tmp_path):
     shape = Shape("mdm", V, 6, time_free=False, noise="uniform", **TINY)
     how = Recipe(steps=150, batch=32, rate=1e-2, average=0.9, targets="posterior", optimiser="muon")

@@ -71,7 +71,7 @@ def difference(one: Path, other: Path) -> float:
     return max(float((tensor - others[name]).abs().max()) for name, tensor in tensors.items())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["posterior, muon", "ar", "of several lengths"])
 def test_two_processes_learn_what_one_learns(tmp_path, program, case):
     """From batches of 7 rows, so that the processes have 4 and 3. Process 0 alone talks."""
@@ -85,7 +85,7 @@ def test_two_processes_learn_what_one_learns(tmp_path, program, case):
     assert {line[0] for line in said} == {"0"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.long
 def test_another_number_of_processes_goes_on(tmp_path, program):
     """Two are killed at a report, three go on to the end."""
     assert program(1, "one", "posterior, muon").returncode == 0
@@ -96,6 +96,7 @@ def test_another_number_of_processes_goes_on(tmp_path, program):
     assert difference(tmp_path / "one", tmp_path / "out") < CLOSE
 
 
+@pytest.mark.long
 def test_the_command_speaks_once(tmp_path):
     size = ("--length", "8", "--layers", "1", "--hidden", "16", "--heads", "2", "--steps", "3")
     words = ("--language", "paper-2gram", "--device", "cpu", *size)

@@ -144,7 +144,7 @@ def rewind_together(self, lengths):
     self.memory.lengths = torch.full_like(lengths, int(lengths.min()) + 1)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sampler", "rows"),
     [

@@ -55,7 +55,7 @@ def assert_same(one, other):
     assert all(tensor.equal(others[name]) for name, tensor in tensors.items())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "steps", "percent"), [("mdm", 400, 2.5), ("ar", 100, 0.5)])
 def test_it_reaches_the_language(tmp_path, kind, steps, percent):
     """A step to the next symbol with probability 0.6: 1.1 nats a token, 25% below what an untrained network has."""
@@ -89,7 +89,7 @@ CASES = {
 LONG = ("told the time", "one of them is for validation", "posterior, ar", "no average")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.long if case in LONG else ()) for case in CASES])
 def test_interrupted_and_resumed_is_undisturbed(tmp_path, capsys, case):
     size, made = CASES[case]
@@ -109,7 +109,7 @@ def test_interrupted_and_resumed_is_undisturbed(tmp_path, capsys, case):
     assert_same(tmp_path / "undisturbed", tmp_path / "out")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_killed_at_any_moment(tmp_path):
     """kill -9 while checkpoints are written one after another."""
     made = replace(BRIEF, steps=300)
@@ -166,6 +166,7 @@ def nonsense(at, what):
     return nats
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", [math.nan, math.inf, 1e3])
 def test_divergence_keeps_the_last_good_checkpoint(tmp_path, monkeypatch, what):
     monkeypatch.setattr(loop.Training, "_nats", nonsense(7, what))

@@ -213,7 +213,7 @@ evaluate(wanted, out="killed", engine="here")
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.long
 def test_killed_and_gone_on_with_it_is_the_same(here):
     whole = evaluate(settings(limit=12, batch=1, temperature=(1.0,)), out="whole", engine="here")
     process = subprocess.Popen([sys.executable, "-c", KILLED.format(task=LISTS)], stderr=subprocess.PIPE)

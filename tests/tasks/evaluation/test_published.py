@@ -67,6 +67,7 @@ def measured(places, tmp_path_factory):
     return store
 
 
+@pytest.mark.long
 def test_a_cell_has_the_scores_and_costs_of_its_items(measured):
     store = Store.open(measured)
     assert len(store.done) == 5
@@ -111,6 +112,7 @@ def test_a_killed_cell_takes_the_answers_that_are_there(measured, places, monkey
     assert sorted(places_of) == sorted(wanted)
 
 
+@pytest.mark.long
 def test_several_seeds_are_samples_of_an_item(measured, places, tmp_path, capsys):
     made = unmask.sweep(recipe_of(places) | {"seeds": 3}, store=tmp_path / "seeds", engine="here")
     assert not made.failures()
@@ -135,6 +137,7 @@ def test_its_page_has_accuracy_against_calls_and_seconds(measured, tmp_path):
     assert all(point["seconds"] > 0 and point["model_calls"] > 0 and point["flops"] is None for point in points)
 
 
+@pytest.mark.long
 def test_mistakes_are_one_sentence(places, tmp_path):
     def failed(**more):
         made = unmask.sweep(recipe_of(places, **more), store=tmp_path / str(len(str(more))), engine="here")
