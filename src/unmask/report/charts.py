@@ -43,7 +43,34 @@ TALK = 3  # figures for slides
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
 DOTS, DASHES = [2, 3], [6, 4]
 SHORT: dict[type, Callable[[Any], Any]] = {float: "{:.6g}".format, bool: int, type(None): lambda _: ""}  # in CSV
-SCALES: dict[bool, tuple[Callable[[float], float], ...]] = {False: (float, float), True: (math.log, math.exp)}  # log
+LOG: dict[bool, tuple[Callable[[float], float], ...]] = {  # to the scale of an axis, and back
+    False: (float, float),
+    True: (math.log, math.exp),
+}
+LOOK: dict[str, Any] = {
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor", "gridColor", "domainColor", "tickColor"), INK),
+        "gridOpacity": 0.12,
+        "domainOpacity": 0.4,
+        "tickOpacity": 0.4,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "aria": False,
+    },
+    "legend": {
+        "aria": False,
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "labelLimit": 400,
+        "title": None,
+        "symbolOpacity": 1,
+    },
+    "view": {"stroke": None},
+    "mark": {"aria": False},
+    "font": FONTS,
+    "background": "transparent",
+}
 
 
 class Sentence(NamedTuple):
@@ -190,7 +217,7 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
 
 def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = False, **look: Any) -> Any:
     """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
-    to, back = SCALES[log]
+    to, back = LOG[log]
 
     named = []
     for k, (bottom, top) in enumerate(zip(*limits, strict=True)):
@@ -299,34 +326,6 @@ def word(chart: alt.Chart, **more: Any) -> Any:
     """Text with a margin that covers lines."""
     text: dict[str, Any] = {"fontSize": 12} | more
     return alt.layer(chart.mark_text(stroke=PAPER, strokeWidth=5, **text), chart.mark_text(color=INK, **text))
-
-
-AXIS: dict[str, Any] = {
-    **dict.fromkeys(("labelColor", "titleColor", "gridColor", "domainColor", "tickColor"), INK),
-    "gridOpacity": 0.12,
-    "domainOpacity": 0.4,
-    "tickOpacity": 0.4,
-    "titleFontWeight": "normal",
-    "labelFontSize": 12,
-    "titleFontSize": 12,
-    "aria": False,
-}
-LEGEND = {
-    "aria": False,
-    "labelColor": INK,
-    "labelFontSize": 12,
-    "labelLimit": 400,
-    "title": None,
-    "symbolOpacity": 1,
-}
-LOOK: dict[str, Any] = {
-    "axis": AXIS,
-    "legend": LEGEND,
-    "view": {"stroke": None},
-    "mark": {"aria": False},
-    "font": FONTS,
-    "background": "transparent",
-}
 
 
 def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, height: int = HEIGHT) -> Definition:

@@ -290,7 +290,7 @@ def front(shown: Shown) -> Drawn | None:
     ]
 
     now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
-    first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
+    first = next(iter(entries.picked(tables, (shown.metric.name, *tables))))
     chosen_metric = control("metric", first)
     title, under = (
         "Quality against cost, by sampler",
@@ -308,7 +308,8 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     best, rows = math.inf, []
     for p in sorted(positive(points, "model_calls"), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
-        best = sign * p["value"] if better else best
+        if better:
+            best = sign * p["value"]
         rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(shown.setting_of(p))))
     return rows
 

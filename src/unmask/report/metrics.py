@@ -26,7 +26,7 @@ from unmask.report.results import Point, Results
 from unmask.report.select import column, having, matching
 
 QUERY = re.compile(r"\{(\w+)(?:\.(\w+))?((?: \w+=[^ }]+)*)\}")
-EXTREMES: dict[str, Callable[[list[Any]], Any]] = {"min": min, "max": max}
+EXTREMES: dict[str, Callable[[list[Any]], Any]] = {"min": min, "max": max}  # of the values of a condition
 CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
 Card = tuple[str, str]  # a number and its meaning
 

@@ -33,7 +33,6 @@ from unmask.report.figures import drawn
 from unmask.report.metrics import Card, View, saved
 from unmask.report.page import page
 from unmask.report.results import COLUMNS, STORE, Results, read
-from unmask.report.select import column
 from unmask.report.verdict import Shown
 
 PAGE = "index.html"
@@ -92,7 +91,8 @@ def page_of(name: str) -> Page[Selection, Sweep]:
 
 def _recipe(selection: Selection) -> Recipe:
     recipe = read_recipe(selection.recipe, selection.set)
-    recipe = recipe if selection.device is None else recipe.with_changes({"device": selection.device})
+    if selection.device is not None:
+        recipe = recipe.with_changes({"device": selection.device})
     return recipe.only("language", selection.languages) if selection.languages else recipe
 
 
@@ -111,7 +111,7 @@ def publish(
     began = time.perf_counter()
     store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
     measured = page.measured(store, settings)
-    shown = Shown(read([store.directory], set(column(store.rows(), "key"))), page.view)
+    shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
 
     about = {"seconds": store.work, "settings": asdict(settings)}
     given = Context(origin(**asdict(settings)), shown, about, svg)

@@ -234,7 +234,7 @@ def _kind(row: Mapping[str, Any]) -> str:
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The rows of tables as points; rows that differ only in their random seed are pooled."""
     rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]  # of_evaluation reads it
-    varied = _varied(row for row in rows if "budget" not in row)  # a board varies that alone
+    varied = _varied(row for row in rows if "budget" not in row)  # a board varies its budget alone
     several = len({row["model"] for row in rows if row.get("task") and _kind(row) == "ar"}) > 1
 
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}

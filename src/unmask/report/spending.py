@@ -112,7 +112,7 @@ def paired(items: Mapping[str, Mapping[str, float]], one: Point, other: Point, l
 
 
 def _scores(items: Mapping[str, Mapping[str, float]], point: Point) -> dict[str, float]:
-    """The mean score of each item over the cells of a point."""
+    """The mean score of each item that all cells of a point have."""
     scores: dict[str, list[float]] = {}
     for key in point["keys"]:
         for item, score in items[key].items():

@@ -288,7 +288,7 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
         times = ar["seconds"] / at["seconds"]
         meaning = f"{at['seconds']:.3g} s per sequence, AR {ar['seconds']:.3g} s"
         numbers.append((f"{times:.2g} times AR's speed", meaning))
-        which = {True: "faster", False: "slower"}[times > 1]
+        which = "faster" if times > 1 else "slower"
         return f" It is {which} than AR here.", numbers
 
     numbers.append(
