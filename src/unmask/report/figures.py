@@ -273,7 +273,7 @@ def front(shown: Shown) -> Drawn | None:
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
 
     masked = base(own)
-    points = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
+    marks = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each(column(drawings, "length")).expr)
 
     layers = [
@@ -284,7 +284,7 @@ def front(shown: Shown) -> Drawn | None:
         word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
         bars(masked, x, y, color=hues, opacity=bright(chosen, 0.3)),
         masked.mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), strokeDash=dash, **look),
-        points.add_params(picked("at", "a", str(shown.at))),
+        marks.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
