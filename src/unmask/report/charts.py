@@ -168,7 +168,7 @@ def base(rows: Sequence[Row], keyed: bool = True) -> alt.Chart:
 
 
 def short(row: Row) -> dict[str, str | int]:
-    """The values as they stand in CSV."""
+    """The values as CSV writes them."""
     return {name: SHORT.get(type(value), str)(value) for name, value in row.items()}
 
 
