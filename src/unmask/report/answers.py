@@ -12,7 +12,8 @@ from unmask.tasks.sample import Sample
 
 SHOWN = 20  # answers of a setting
 QUESTION, TEXT = 600, 4000  # characters of their ends
-HEAD = ("item", "", "answer", "question and whole text")
+HEAD = """<tr><th scope='col'>item</th><th scope='col'></th><th scope='col'>answer</th>\
+<th scope='col'>question and whole text</th></tr>"""
 
 
 def answered(shown: Shown) -> str:
@@ -42,8 +43,7 @@ def chosen(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def table(samples: Sequence[Sample]) -> str:
-    head = "".join(f"<th scope='col'>{name}</th>" for name in HEAD)
-    return f"<table class='words'><tr>{head}</tr>\n{''.join(map(row, samples))}</table>"
+    return f"<table class='words'>{HEAD}\n{''.join(map(row, samples))}</table>"
 
 
 def row(sample: Sample) -> str:

@@ -11,14 +11,16 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+from unmask.core import entries
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
 from unmask.experiments.tables import csv_of
-from unmask.report.results import AR, IDEAL, Point
-from unmask.report.select import Fields, column
+from unmask.report.results import AR, ENDS, IDEAL, Point
+from unmask.report.select import Fields, column, different, having, indexed, where
 from unmask.report.verdict import Shown, pace, usable
 
 with needed("pages", "a figure"):
@@ -41,6 +43,34 @@ TALK = 3  # figures for slides
 COMMON = ("paper-2gram", "paper-3gram", "paper-4gram", "sparse-hmm", "interval-5")  # the same colours on every page
 DOTS, DASHES = [2, 3], [6, 4]
 SHORT: dict[type, Callable[[Any], Any]] = {float: "{:.6g}".format, bool: int, type(None): lambda _: ""}  # in CSV
+LOG: dict[bool, tuple[Callable[[float], float], ...]] = {  # to the scale of an axis, and back
+    False: (float, float),
+    True: (math.log, math.exp),
+}
+LOOK: dict[str, Any] = {
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor", "gridColor", "domainColor", "tickColor"), INK),
+        "gridOpacity": 0.12,
+        "domainOpacity": 0.4,
+        "tickOpacity": 0.4,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "aria": False,
+    },
+    "legend": {
+        "aria": False,
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "labelLimit": 400,
+        "title": None,
+        "symbolOpacity": 1,
+    },
+    "view": {"stroke": None},
+    "mark": {"aria": False},
+    "font": FONTS,
+    "background": "transparent",
+}
 
 
 class Sentence(NamedTuple):
@@ -86,11 +116,12 @@ class Keys:
         return any("of" in one for one in self.values)
 
     def table(self, at: str = "at") -> str:
-        every: dict[str, list[int]] = {language: [] for language, _ in self.numbers}
+        every: dict[str, list[int]] = {}
         for (language, _), number in self.numbers.items():
-            every[language].append(number)
-        own = f"({json.dumps(every)})[language]" if self.by_language else f"({json.dumps(every['all'])})"
-        return f"{own}[+{at}]"
+            every.setdefault(language, []).append(number)
+        if self.by_language:
+            return f"({json.dumps(every)})[language][+{at}]"
+        return f"({json.dumps(every['all'])})[+{at}]"
 
     def choices(self, number: int) -> str:
         """The choices that show a drawing, as tokens."""
@@ -110,10 +141,9 @@ def picked(name: str, field: str, value: str) -> alt.Parameter:
 
 def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) -> Row:
     """A point of a line."""
-    ends = {name: point[name] for name in ("value", "low", "high")}
     calls = point["model_calls"]
 
-    return ends | {
+    return entries.picked(point, ENDS) | {
         "k": k,
         "l": str(shown.languages.index(point["of"])),
         "series": series,
@@ -130,14 +160,16 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
 
 def base(rows: Sequence[Row], keyed: bool = True) -> alt.Chart:
     """A layer of rows: those of the drawing on view. They are CSV, a third of JSON; numbers have six digits."""
-    kinds: dict[str, set[type]] = {}
-    for row in rows:
-        for name, value in row.items():
-            kinds.setdefault(name, set()).add(type(value))
-    numbers = {name: "number" for name, own in kinds.items() if own <= {bool, int, float, type(None)}}
-    text = csv_of([{name: SHORT.get(type(v), str)(v) for name, v in row.items()} for row in rows], list(kinds))
+    words = {name for row in rows for name, value in row.items() if isinstance(value, str)}
+    numbers = entries.without(dict.fromkeys(chain.from_iterable(rows), "number"), words)
+    text = csv_of(list(map(short, rows)))
     chart = alt.Chart(alt.InlineData(values=text, format={"type": "csv", "parse": numbers}))
     return chart.transform_filter("datum.k == now") if keyed else chart
+
+
+def short(row: Row) -> dict[str, str | int]:
+    """The values as CSV writes them."""
+    return {name: SHORT.get(type(value), str)(value) for name, value in row.items()}
 
 
 def each(values: Sequence[Any]) -> alt.ExprRef:
@@ -149,11 +181,13 @@ def framed(rows: Sequence[Row], count: int, least: float | None = None) -> Limit
     """(low, high): the ends of the y axis of each drawing, around its rows."""
     lows, highs = [], []
     for k in range(count):
-        own = [row[end] for row in rows if row["k"] == k for end in ("value", "low", "high") if row[end] is not None]
-        low, high = (min(own), max(own)) if own else (0.0, 1.0)
+        own = where(rows, k=k)
+        known = [value for end in ENDS for value in column(having(own, end), end)]
+        high = max(known, default=1.0)
+        low = entries.chosen(least, min(known, default=0.0))
         margin = MARGIN * (high - low) or 0.5
-        lows.append(low - margin if least is None else least)
-        highs.append(high + (margin if least is None else MARGIN * (high - least) or 0.5))
+        lows.append(entries.chosen(least, low - margin))
+        highs.append(high + margin)
     return lows, highs
 
 
@@ -172,30 +206,36 @@ def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> lis
         blocks.append([one])
         while len(blocks) > 1 and centre(blocks[-1]) - centre(blocks[-2]) < gap * len(blocks[-1] + blocks[-2]) / 2:
             blocks[-2:] = [blocks[-2] + blocks[-1]]
-    places = {i: centre(block) + gap * (n - (len(block) - 1) / 2) for block in blocks for n, i in enumerate(block)}
+    places: dict[int, float] = {}
+    for block in blocks:
+        for n, i in enumerate(block):
+            places[i] = centre(block) + gap * (n - (len(block) - 1) / 2)
+
     lift = max(0.0, least - min(places.values(), default=0.0))
     return [places[i] + lift for i in range(len(values))]
 
 
 def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = False, **look: Any) -> Any:
     """The name of each line at its end: beside the plot, or above the last point of a line that ends much earlier."""
-    to: Callable[[float], float] = math.log if log else float
-    back: Callable[[float], float] = math.exp if log else float
+    to, back = LOG[log]
 
     named = []
-    for k, (low, high) in enumerate(zip(*(map(to, one) for one in limits), strict=True)):
-        last = {row["series"]: row for row in sorted(rows, key=lambda row: row["x"]) if row["k"] == k}
-        edge = EARLY * max(column(last.values(), "x"), default=0)
-        beside = [row for row in last.values() if row["x"] >= edge]
-        places = spread([to(row["value"]) for row in beside], (high - low) * LINE / HEIGHT, low)
-        named += [row | {"beside": back(place), "edge": True} for row, place in zip(beside, places, strict=True)]
-        named += [row | {"beside": row["value"], "edge": False} for row in last.values() if row["x"] < edge]
+    for k, (bottom, top) in enumerate(zip(*limits, strict=True)):
+        last = indexed(sorted(where(rows, k=k), key=itemgetter("x")), "series").values()
+        edge = EARLY * max(column(last, "x"), default=0)
+        late = [row for row in last if row["x"] >= edge]
+
+        low, high = to(bottom), to(top)
+        places = spread(list(map(to, column(late, "value"))), (high - low) * LINE / HEIGHT, low)
+        for row, place in zip(late, places, strict=True):
+            named.append(row | {"beside": back(place), "edge": True})
+        named += [row | {"beside": row["value"], "edge": False} for row in last if row["x"] < edge]
 
     names = base(named, not log).encode(y=on(y, "beside"), text="name:N", **look)
     layers = [
         names.transform_filter("datum.edge").mark_text(align="left", dx=9, fontSize=12).encode(x=alt.value("width"))
     ]
-    if any(not row["edge"] for row in named):  # a layer without rows is a warning
+    if where(named, edge=False):  # a layer without rows is a warning
         layers.append(names.transform_filter("!datum.edge").mark_text(align="right", dx=-5, dy=-11).encode(x=x))
 
     return alt.layer(*layers)
@@ -204,8 +244,9 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
 def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
     """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
-    of = [*(of for of in COMMON if of in shown.languages), *(of for of in shown.languages if of not in COMMON)]
-    every = next((own for own in (of, samplers) if set(names) <= {*own, AR}), names)
+    common = [of for of in COMMON if of in shown.languages]
+    languages = list(dict.fromkeys([*common, *shown.languages]))
+    every = next(own for own in (languages, samplers, names) if set(names) <= {*own, AR})
     known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
     hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK, AR: INK}
     return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
@@ -223,7 +264,7 @@ def bright(test: str, low: float, high: float = 1.0) -> Any:
 
 def here(rows: Sequence[Row], low: float = 0.22) -> Any:
     """Fainter if another language that has rows is chosen."""
-    others = f"indexof({json.dumps(sorted({row['l'] for row in rows}))}, language_l) < 0"
+    others = f"indexof({json.dumps(sorted(different(rows, 'l')))}, language_l) < 0"
     return bright(f"{others} || !datum.l || datum.l == language_l", low)
 
 
@@ -292,14 +333,8 @@ def finished(layers: Sequence[Any], words: str, *parameters: alt.Parameter, heig
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     embed = {"embedOptions": {"renderer": "svg", "actions": False}}
     chart = alt.layer(*layers).add_params(*parameters).properties(**size, description=words, usermeta=embed)
-    axis: dict[str, Any] = {f"{part}Color": INK for part in ("label", "title", "grid", "domain", "tick")}
-    axis |= {"gridOpacity": 0.12, "domainOpacity": 0.4, "tickOpacity": 0.4, "titleFontWeight": "normal"}
-    axis |= {"labelFontSize": 12, "titleFontSize": 12, "aria": False}
-    legend = {"aria": False, "labelColor": INK, "labelFontSize": 12, "labelLimit": 400, "title": None}
-    look: dict[str, Any] = {"axis": axis, "legend": legend | {"symbolOpacity": 1}}
-    look |= {"view": {"stroke": None}, "mark": {"aria": False}, "font": FONTS, "background": "transparent"}
     with alt.data_transformers.disable_max_rows():
-        return dict(chart.configure(**look).to_dict(validate=False))  # tests check the schema
+        return dict(chart.configure(**LOOK).to_dict(validate=False))  # tests check the schema
 
 
 def svg(definition: Definition) -> str:

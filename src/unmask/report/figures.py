@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
+from operator import itemgetter
 
+from unmask.core import entries
 from unmask.core.errors import listed, needed
 from unmask.report.charts import (
     ACCENT,
@@ -46,7 +48,20 @@ from unmask.report.charts import (
 from unmask.report.infilling import MEASURES, infilled
 from unmask.report.metrics import METRICS, Metric
 from unmask.report.results import AR, JOINT, Point
-from unmask.report.select import FIELDS, RIVALS, Fields, column, different, matching, where
+from unmask.report.select import (
+    FIELDS,
+    RIVALS,
+    SHARED,
+    Fields,
+    among,
+    column,
+    different,
+    having,
+    indexed,
+    matching,
+    positive,
+    where,
+)
 from unmask.report.spending import COSTS, spent
 from unmask.report.verdict import Shown, keys_of, usable
 from unmask.tasks.exact import is_ideal
@@ -55,6 +70,7 @@ with needed("pages", "a figure"):
     import altair as alt
 
 BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
+DRAWINGS = {"of": FIELDS, "model": ("of", *FIELDS[1:]), "sampler": SHARED}  # a drawing for each value of these
 GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
 MASKS, UNIFORM = "ancestral", "uniform-ancestral"
 NOISES = {MASKS: "masks", UNIFORM: "uniform noise"}
@@ -71,25 +87,24 @@ def span(rows: Sequence[Row], metric: Metric) -> str:
 def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     """Against N: measured points and the curves of theory; a line joins points that theory does not predict."""
     rows, keys = points_of_curves(shown, metric, by)
-    series = {(r["k"], r["hue"]) for r in rows if r["kind"] == "mdm"}
-    if len({r["x"] for r in rows if r["dot"]}) < 2 or (by != "of" and len(series) <= len({k for k, _ in series})):
+    own, ar = where(rows, kind="mdm"), where(rows, kind="ar")
+    ticks = sorted(different(where(rows, dot=True), "x"))
+    compared = len(indexed(own, "k", "hue")) > len(different(own, "k"))  # several lines in a drawing
+    if len(ticks) < 2 or (by != "of" and not compared):
         return None
 
-    own = where(rows, kind="mdm")
     lows, highs = framed(rows, len(keys.values), metric.least)
     wide = [column(where(rows, k=k), "x") or [1, 2] for k in range(len(keys.values))]
-    share, names = metric.share, [*column(own, "hue"), AR]
-    limits = between([min(w) for w in wide], [max(w) for w in wide], type="log", base=2)
-    ticks = sorted({r["x"] for r in rows if r["dot"]})
-
+    limits = between(list(map(min, wide)), list(map(max, wide)), type="log", base=2)
     x = across("N, the number of steps", scale=limits, format="d", values=ticks)
-    y = up(None, share, scale=between(lows, highs, zero=False))
+    y = up(None, metric.share, scale=between(lows, highs, zero=False))
+
+    names = [*column(own, "hue"), AR]
     look = {"color": colour(shown, names, "hue"), "opacity": here(rows) if by == "of" else alt.value(1)}
 
-    ar = where(rows, kind="ar")
     masked, causal = base(own), base(ar)
-    lines, measured = (masked.transform_filter(f"datum.{flag}") for flag in ("line", "dot"))
-    named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in ar if r["first"]]
+    lines, measured = masked.transform_filter("datum.line"), masked.transform_filter("datum.dot")
+    named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in where(ar, first=True)]
     dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
     points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
 
@@ -99,7 +114,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         lines.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         points.add_params(picked("language", "l", shown.language)) if by == "of" else points,
         causal.mark_point(shape="diamond", size=120, strokeWidth=2, fill=PAPER, color=INK).encode(x=x, y=y),
-        ends([r for r in own if r["line"]] + named, (lows, highs), x, y, **look),
+        ends(where(own, line=True) + named, (lows, highs), x, y, **look),
     ]
 
     controls = keys.now()
@@ -114,24 +129,23 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
 
 
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
-    names = [name for name in ("of", *FIELDS) if name != by and not (by == "sampler" and name in RIVALS)]
-    joint = [p for p in shown.masked(metric) if by == "of" and p["steps"] and JOINT in p["sampler"]]
-    measured = [p for p in shown.masked(metric) if p["steps"] is not None and p not in joint]
-    keys = Keys.of(shown, keys_of(measured, names))
+    joint = [p for p in positive(shown.masked(metric), "steps") if by == "of" and JOINT in p["sampler"]]
+    measured = [p for p in having(shown.masked(metric), "steps") if p not in joint]
+    keys = Keys.of(shown, keys_of(measured, DRAWINGS[by]))
     every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
     theory = shown.results.of(metric.predicted)
 
     rows: list[Row] = []
     for k, values in enumerate(keys.values):
         own = matching(every, values)
-        known = [p for p in matching(theory, values) if p[by] in {one[by] for one in own}]
-        predicted = {point[by] for point in known}
+        known = among(matching(theory, values), by, column(own, by))
+        predicted = different(known, by)
         about = {"first": False, "dot": True, "joint": False}
 
         for p in own:
             if p["kind"] == "ar":
-                first = not any(r["k"] == k and r["first"] for r in rows)
-                place = p["model_calls"] or p["length"] or max(q["steps"] for q in own if q["steps"])
+                first = not where(rows, k=k, first=True)
+                place = p["model_calls"] or p["length"] or max(column(positive(own, "steps"), "steps"))
                 more = {"line": False, "first": first, "dot": False, "joint": False}
                 rows.append(row(shown, p, k, AR, place, hue=AR, **more) | {"name": "AR"})
             elif p["kind"] == "mdm":
@@ -150,25 +164,24 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
 def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
     sentences = []
     for k, values in enumerate(keys.values):
-        dots_ = [r for r in own if r["k"] == k and r["dot"] and not r["joint"]]
-        few, many = (end(column(dots_, "x")) for end in (min, max))
-        parts = [
-            f"{span([r for r in dots_ if r['x'] == n], metric)} with {n:g} steps" for n in dict.fromkeys((few, many))
-        ]
+        by_steps = entries.grouped(where(own, k=k, dot=True, joint=False), itemgetter("x"))
+        ends_of = dict.fromkeys((min(by_steps), max(by_steps)))
+        parts = [f"{span(by_steps[n], metric)} with {n:g} steps" for n in ends_of]
         sentences.append(Sentence(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
     return sentences
 
 
 def lengths(shown: Shown) -> Drawn | None:
     """The steps for a target against the length: a solid line for SER, a dashed one for TER."""
-    rows, pairs = [], {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
-    for p in sorted(shown.results.of(*GOALS), key=lambda p: (p["measure"], p["of"], p["length"])):
+    rows, points = [], shown.results.of(*GOALS)
+    for p in sorted(points, key=lambda p: (p["measure"], p["of"], p["length"])):
         goal = GOALS[p["measure"]]
         rows.append(row(shown, p, 0, f"{p['of']}, {goal}", p["length"], of=p["of"], goal=goal) | {"name": p["of"]})
-    if len(set(column(rows, "x"))) < 2 or len(pairs) > 1:
+
+    places = sorted(different(rows, "x"))
+    if len(places) < 2 or len(indexed(points, *RIVALS)) > 1:
         return None
 
-    places = sorted(set(column(rows, "x")))
     x = across("L, the number of tokens", values=places, format="d")
     y = up("N, the number of steps needed", log=True)
     y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
@@ -179,17 +192,17 @@ def lengths(shown: Shown) -> Drawn | None:
     dash = alt.StrokeDash("goal:N", legend=None).scale(domain=list(GOALS.values()), range=[[1, 0], [5, 4]])
     own, same = base(rows, keyed=False), base([{"x": n, "value": n} for n in places], keyed=False)
 
-    points = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
+    marks = dots(own).encode(x=x, y=y, tooltip=tips("line", cost=""), **look)
     layers = [
         same.mark_line(color=INK, strokeDash=DOTS, opacity=0.7).encode(x=x, y=y),
         own.mark_line(strokeWidth=2).encode(x=x, y=y, detail="series:N", strokeDash=dash, **look),
         bars(own, x, y, **look),
-        points.add_params(picked("language", "l", shown.language)),
+        marks.add_params(picked("language", "l", shown.language)),
         ends([*rows, ar], ([min(steps)], [max(steps)]), x, y, log=True, **look),
     ]
 
-    lines = [where(rows, series=name) for name in different(rows, "series")]
-    grown_ = "; ".join(f"{own[0]['series']}: {whole(own[0])} → {whole(own[-1])}" for own in lines)
+    lines = entries.grouped(rows, itemgetter("series"))
+    grown_ = "; ".join(f"{name}: {whole(line[0])} → {whole(line[-1])}" for name, line in lines.items())
     words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
     caption = "Parallel to the dotted line: proportional to the length."
@@ -208,26 +221,25 @@ def grown(rows: Sequence[Row]) -> str:
 
 def front(shown: Shown) -> Drawn | None:
     """Quality against cost, a line per sampler at all of its settings; the Pareto front as a broad band."""
-    names = [name for name in ("of", *FIELDS) if name not in RIVALS]
     rows: list[Row] = []
     drawings: list[Fields] = []
 
     tables, sentences = {}, []
     for metric in shown.metrics:
-        priced = [p for p in shown.masked(metric) if p["model_calls"]]
-        groups = [(values, matching(shown.results.of(*metric.measures), values)) for values in keys_of(priced, names)]
-        groups = [(v, own) for v, own in groups if len(set(column(where(own, kind="mdm"), "sampler"))) > 1]
-        if not groups:
+        points = shown.results.of(*metric.measures)
+        priced = keys_of(positive(shown.masked(metric), "model_calls"), SHARED)
+        compared = [v for v in priced if len(different(where(matching(points, v), kind="mdm"), "sampler")) > 1]
+        if not compared:
             continue
 
-        keys, begin = Keys.of(shown, [values for values, _ in groups]), len(drawings)
+        keys, begin = Keys.of(shown, compared), len(drawings)
         numbers = {choice: number + begin for choice, number in keys.numbers.items()}
         tables[metric.name] = Keys(shown, keys.values, numbers).table("at_a")
 
-        for number, (values, own) in enumerate(groups):
-            best = on_front(shown, own, metric, begin + number)
+        for number, values in enumerate(compared):
+            best = on_front(shown, matching(points, values), metric, begin + number)
             rows += best
-            parts = [f"{r['series']}, {r['pace']}" for r in best if r["front"]]
+            parts = [f"{r['series']}, {r['pace']}" for r in where(best, front=True)]
             best_ones = listed(parts, MOST_NAMED, "; ")
             words = f"{shown.named(values)}: no measured setting is both better and cheaper than {best_ones}."
             sentences.append(Sentence(words, keys.choices(number), metric.name))
@@ -237,19 +249,21 @@ def front(shown: Shown) -> Drawn | None:
         return None
 
     lows, highs = framed(rows, len(drawings))
-    width = []
+    cheapest, dearest = [], []
     for k, one in enumerate(drawings):
         calls = column(where(rows, k=k), "x")
-        width.append([*calls, one["length"] or calls[0]])  # with the cost of AR
+        calls.append(one["length"] or calls[0])  # the cost of AR
+        cheapest.append(min(calls) * 0.9)
+        dearest.append(max(calls) * 1.15)
 
-    limits = between([min(w) * 0.9 for w in width], [max(w) * 1.15 for w in width], type="log")
+    limits = between(cheapest, dearest, type="log")
     x = across("model calls per sequence", scale=limits, tickCount=8)
     shares = json.dumps([metric.name for metric in shown.metrics if metric.share])
     y = up(None, scale=between(lows, highs, zero=False))
     y = y.axis(tickCount=6, labelExpr=f"format(datum.value, indexof({shares}, metric) < 0 ? '.4~g' : '~%')")
 
     own, ar = where(rows, kind="mdm"), where(rows, kind="ar")
-    chosen = f"datum.series == ({json.dumps([one['sampler'] for one in shown.settings])})[+at_a]"
+    chosen = f"datum.series == ({json.dumps(column(shown.settings, 'sampler'))})[+at_a]"
     own.sort(key=lambda r: JOINT in r["series"])  # drawn last, and dashed: lines below it on the same level are seen
     dash = (
         alt.when(f"indexof(datum.series, {json.dumps(JOINT)}) < 0").then(alt.value([1, 0])).otherwise(alt.value(DASHES))
@@ -259,7 +273,7 @@ def front(shown: Shown) -> Drawn | None:
     look = {"color": hues, "opacity": bright(chosen, 0.6)}
 
     masked = base(own)
-    points = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
+    marks = dots(masked, 50).encode(x=x, y=y, tooltip=tips("sampler"), **look)
     even = alt.Chart(alt.InlineData(values=[{}])).transform_calculate(x=each(column(drawings, "length")).expr)
 
     layers = [
@@ -270,13 +284,13 @@ def front(shown: Shown) -> Drawn | None:
         word(even.encode(x=x, y=alt.value(0)), text="AR", dy=-10, fontWeight="bold"),
         bars(masked, x, y, color=hues, opacity=bright(chosen, 0.3)),
         masked.mark_line(clip=True).encode(x=x, y=y, strokeWidth=bright(chosen, 1.6, 3.2), strokeDash=dash, **look),
-        points.add_params(picked("at", "a", str(shown.at))),
+        marks.add_params(picked("at", "a", str(shown.at))),
         base(ar).mark_point(shape="diamond", size=130, strokeWidth=2, color=INK, fill=PAPER).encode(x=x, y=y),
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
 
     now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
-    first = next(iter(tables)) if shown.metric.name not in tables else shown.metric.name
+    first = next(iter(entries.picked(tables, (shown.metric.name, *tables))))
     chosen_metric = control("metric", first)
     title, under = (
         "Quality against cost, by sampler",
@@ -292,9 +306,10 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     """Rows from cheap to expensive; `front`: no other point is both better and cheaper, without references."""
     sign = -1 if metric.rises else 1
     best, rows = math.inf, []
-    for p in sorted((p for p in points if p["model_calls"]), key=lambda p: (p["model_calls"], sign * p["value"])):
+    for p in sorted(positive(points, "model_calls"), key=lambda p: (p["model_calls"], sign * p["value"])):
         better = sign * p["value"] < best and usable(p["sampler"])
-        best = sign * p["value"] if better else best
+        if better:
+            best = sign * p["value"]
         rows.append(row(shown, p, k, p["sampler"] or "-", p["model_calls"], front=better, a=str(shown.setting_of(p))))
     return rows
 
@@ -302,15 +317,14 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
 def by_length(shown: Shown, target: str) -> Drawn | None:
     """The steps that an SER takes, against the length, by sampler."""
     points = where(shown.results.of("steps_for_ser"), setting=f"ser={target}")
-    samplers = {(p["sampler"], p["schedule"]) for p in shown.results.of(*GOALS)}
-    if len(samplers) < 2 or not points:
+    if len(indexed(shown.results.of(*GOALS), *RIVALS)) < 2 or not points:
         return None
 
     keys, rows = Keys.of(shown, keys_of(points, ("of",))), []
     for p in sorted(points, key=lambda p: (p["sampler"] not in NOISES, p["sampler"] == UNIFORM, p["length"])):
         rows.append(row(shown, p, keys.values.index({"of": p["of"]}), label(p), p["length"]))
 
-    x = across("L, the number of tokens", format="d", values=sorted(set(column(rows, "x"))))
+    x = across("L, the number of tokens", format="d", values=sorted(different(rows, "x")))
     y = up("N, the number of steps needed", scale=alt.Scale(type="log", nice=False, padding=12))
     own, look = base(rows), {"color": colour(shown, column(rows, "series"), legend=below(1))}
     same = own.mark_line(color=INK, strokeDash=DOTS, opacity=0.5).encode(x=x, y=on(y, "x"))
@@ -321,9 +335,8 @@ def by_length(shown: Shown, target: str) -> Drawn | None:
 
     sentences = []
     for k, values in enumerate(keys.values):
-        names = different(where(rows, k=k), "series")
-        lines = [[r for r in rows if (r["k"], r["series"]) == (k, name)] for name in names]
-        parts = "; ".join(f"{line[0]['series']}: {grown(line)}" for line in lines)
+        lines = entries.grouped(where(rows, k=k), itemgetter("series"))
+        parts = "; ".join(f"{name}: {grown(line)}" for name, line in lines.items())
         sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
 
     caption = "Dotted: one per token, as AR. Missing points were out of reach."
@@ -338,12 +351,12 @@ def label(point: Point) -> str:
 
 def ceilings(shown: Shown) -> Drawn | None:
     """The accuracy of a model on a task against its speed, next to that of the exact denoiser."""
-    points = [p for p in shown.results.of("accuracy") if p["kind"] == "mdm" and p["model"]]
-    points = [p for p in points if p["model_calls"] and p["length"]]
-    if not any(is_ideal(p["model"]) for p in points):
+    points = having(where(shown.results.of("accuracy"), kind="mdm"), "model")
+    points = positive(positive(points, "model_calls"), "length")
+    if not any(map(is_ideal, column(points, "model"))):
         return None
 
-    keys, rows = Keys.of(shown, [{"of": of} for of in different(points, "of")]), []
+    keys, rows = Keys.of(shown, keys_of(points, ("of",))), []
     for p in points:
         exact, speed = is_ideal(p["model"]), p["length"] / p["model_calls"]
         about = {"model": p["model"], "exact": exact, "speed": f"{speed:.3g}"}
@@ -360,11 +373,10 @@ def ceilings(shown: Shown) -> Drawn | None:
 
     sentences = []
     for k, values in enumerate(keys.values):
-        best = max((r for r in rows if r["k"] == k and r["exact"]), key=lambda r: (r["value"], r["x"]), default=None)
+        best = max(where(rows, k=k, exact=True), key=itemgetter("value", "x"), default=None)
         if best is not None:
-            at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call"
-            words = f"the exact denoiser is right in {at}"
-            sentences.append(Sentence(f"{values['of']}: {words} ({best['series']}).", keys.choices(k)))
+            at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call ({best['series']})"
+            sentences.append(Sentence(f"{values['of']}: the exact denoiser is right in {at}.", keys.choices(k)))
 
     title = "Accuracy against speed, with ceilings"
     under = "up and right is better; dashed: the exact denoiser with the same sampler"
@@ -395,11 +407,10 @@ FIGURES: dict[str, Maker] = {
     "front": front,
     **INFILLED,
 }
-MORE = {name: one for name, one in CURVES.items() if name not in FIGURES}  # where a view names them
+MORE = entries.without(CURVES, FIGURES)  # where a view names them
 
 
 def drawn(shown: Shown) -> dict[str, Drawn]:
     """The figures of the view, in its order (default: all usual ones), that have data."""
     names = shown.view.figures or list(FIGURES)
-    figures = {name: (FIGURES | MORE)[name](shown) for name in names}
-    return {name: one for name, one in figures.items() if one is not None}
+    return entries.given({name: (FIGURES | MORE)[name](shown) for name in names})

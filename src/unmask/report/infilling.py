@@ -5,8 +5,8 @@ from __future__ import annotations
 from unmask.core.errors import needed
 from unmask.report.charts import Drawn, Keys, Row, Sentence, bars, base, below, colour, dots, finished, row, tips, up
 from unmask.report.results import Point
-from unmask.report.select import different
-from unmask.report.verdict import Shown, pace
+from unmask.report.select import different, indexed, where
+from unmask.report.verdict import Shown, keys_of, pace
 
 with needed("pages", "a figure"):
     import altair as alt
@@ -28,9 +28,9 @@ def infilled(shown: Shown, measure: str) -> Drawn | None:
         return None
 
     title, meaning = MEASURES[measure]
-    keys = Keys.of(shown, [{"of": of} for of in different(points, "of")])
+    keys = Keys.of(shown, keys_of(points, ("of",)))
     rows = [_row(shown, p, keys.values.index({"of": p["of"]}), measure) for p in points]
-    rows = list({(r["k"], r["series"], r["x"]): r for r in rows}.values())
+    rows = list(indexed(rows, "k", "series", "x").values())
     series = different(rows, "series")
 
     own, look = base(rows), {"color": colour(shown, series, legend=below()), "xOffset": alt.XOffset("series:N")}
@@ -48,5 +48,5 @@ def _row(shown: Shown, point: Point, k: int, measure: str) -> Row:
 
 
 def _said(of: str, k: int, rows: list[Row]) -> str:
-    parts = [f"{r['x']}: {r['series']} {r['said']}" for place in PLACES for r in rows if (r["k"], r["x"]) == (k, place)]
+    parts = [f"{r['x']}: {r['series']} {r['said']}" for place in PLACES for r in where(rows, k=k, x=place)]
     return f"{of}: {'; '.join(parts)}."

@@ -8,6 +8,7 @@ from html import escape
 import torch
 from torch import Tensor
 
+from unmask.core.entries import given
 from unmask.core.errors import needed
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap import Gap
@@ -40,7 +41,7 @@ def page(gap: Gap, written: Generation | Trace, model: Denoiser, made_by: str = 
         f"<p class='lead'>Model: {escape(model.name)}. Sampler: {escape(run.name)}. Sequences: {len(gap.nats)}.</p>",
         f"<p class='verdict'>{escape(gap.verdict)}</p>",
         cards(messages(gap)),
-        section({name: one for name, one in figures.items() if one is not None}),
+        section(given(figures)),
         f"<h2>The sequences that lose most</h2><p class='note'>{ARCS}</p>{assets()}{embedded([run], 0)}",
         f"<details open><summary>All numbers</summary><table class='words'>{''.join(rows)}</table></details>",
         created(made_by),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
@@ -23,9 +23,10 @@ import msgspec
 
 from unmask.core.reading import from_yaml
 from unmask.report.results import Point, Results
-from unmask.report.select import column, matching
+from unmask.report.select import column, having, matching
 
 QUERY = re.compile(r"\{(\w+)(?:\.(\w+))?((?: \w+=[^ }]+)*)\}")
+EXTREMES: dict[str, Callable[[list[Any]], Any]] = {"min": min, "max": max}  # of the values of a condition
 CARD = re.compile(r"(?s)<li><strong>(.*?)</strong>\s*(.*?)</li>")
 Card = tuple[str, str]  # a number and its meaning
 
@@ -78,8 +79,12 @@ class View:
 
     def cards(self, results: Results, state: Mapping[str, Any]) -> list[Card]:
         """The cards whose numbers exist."""
-        written = [[_filled(part, results, state) for part in card] for card in CARD.findall(self.parts[1])]
-        return [(number, " ".join(words.split())) for number, words in written if number and words]
+        cards = []
+        for parts in CARD.findall(self.parts[1]):
+            number, words = (_filled(part, results, state) for part in parts)
+            if number and words:
+                cards.append((number, " ".join(words.split())))
+        return cards
 
     def notes(self, results: Results, state: Mapping[str, Any]) -> str:
         """The notes, without rows of tables whose numbers are missing."""
@@ -101,10 +106,9 @@ def _read(name: str) -> tuple[str, str]:
 
 def _filled(text: str, results: Results, state: Mapping[str, Any]) -> str:
     """The text with its numbers; empty if one is missing."""
-    numbers = [(match, _range(match, results, state)) for match in QUERY.finditer(text)]
-    if not all(number for _, number in numbers):
-        return ""
-    for match, number in reversed(numbers):
+    for match in reversed(list(QUERY.finditer(text))):
+        if not (number := _range(match, results, state)):
+            return ""
         text = text[: match.start()] + number + text[match.end() :]
     return html.unescape(text)
 
@@ -112,25 +116,31 @@ def _filled(text: str, results: Results, state: Mapping[str, Any]) -> str:
 def _range(match: re.Match[str], results: Results, state: Mapping[str, Any]) -> str:
     name, field, conditions = match[1], match[2] or "value", dict(pair.split("=", 1) for pair in match[3].split())
     metric = METRICS.get(name)
-    points = matching(results.of(*(metric.measures if metric else (name,))), state, ("of", "model", *conditions))
+    measures = metric.measures if metric else (name,)
+
+    points = matching(results.of(*measures), state, ("of", "model", *conditions))
     points = [point for point in points if point["steps"] != 0]
     for key, value in ({"kind": "mdm"} | conditions).items():
-        values = [point[key] for point in points if point[key] is not None]
-        if value in ("min", "max") and values:
-            value = str((min if value == "min" else max)(values))
+        values = column(having(points, key), key)
+        if value in EXTREMES and values:
+            value = str(EXTREMES[value](values))
         points = [point for point in points if str(point[key]) == value]
+
     return _span(points, field, metric is not None and metric.share) if points else ""
 
 
 def _span(points: Sequence[Point], field: str, share: bool) -> str:
     if field == "excess":
-        return f"{100 * (max(point['value'] for point in points) - 1):.2g}%"
+        return f"{100 * (max(column(points, 'value')) - 1):.2g}%"
+
+    values = column(points, field)
+    form = "{:.3g}" if field == "value" and values[0] < 100 else "{:.4g}"
     if field == "value" and share:
-        if not any(column(points, "value")) and (limit := max(point["high"] or 0.0 for point in points)):
+        limit = max(column(having(points, "high"), "high"), default=0.0)
+        if limit and not any(values):
             return f"< {100 * limit:.2g}%"
-        values, form = [100 * point["value"] for point in points], "{:.3g}%"
-    else:
-        values = [point[field] for point in points]
-        form = "{:.4g}" if field != "value" or values[0] >= 100 else "{:.3g}"
+        values, form = [100 * value for value in values], "{:.3g}%"
     low, high = form.format(min(values)), form.format(max(values))
-    return low if low == high else f"up to {high}" if min(values) == 0 else f"{low} to {high}"
+    if min(values) == 0 and low != high:
+        return f"up to {high}"
+    return low if low == high else f"{low} to {high}"

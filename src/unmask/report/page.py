@@ -28,7 +28,7 @@ from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
 from unmask.report.metrics import Card
 from unmask.report.player import assets, embedded, play
 from unmask.report.results import Results
-from unmask.report.select import RIVALS
+from unmask.report.select import SHARED, key_of
 from unmask.report.verdict import Shown, usable, verdict
 
 with needed("pages", "a page"):
@@ -108,9 +108,7 @@ def choices(shown: Shown) -> dict[str, dict[str, str]]:
 
     settings = {}
     for n, values in enumerate(shown.settings):
-        settings[str(n)] = shown.named(values)
-        if not usable(values["sampler"]):
-            settings[str(n)] += " (reference)"
+        settings[str(n)] = shown.named(values) + " (reference)" * (not usable(values["sampler"]))
 
     return {
         "language": languages,
@@ -149,7 +147,7 @@ def verdicts(shown: Shown) -> str:
     """The verdict for each language, setting and target; settings that differ in the sampler share one."""
     written: dict[tuple[Any, ...], list[str]] = {}
     for (number, of), (at, values) in product(enumerate(shown.languages), enumerate(shown.settings)):
-        group = (of, *(value for name, value in values.items() if name not in RIVALS))
+        group = key_of(values | {"of": of}, *SHARED)
         written.setdefault(group, []).append(f"{number}.{at}")
 
     parts = []
@@ -171,9 +169,7 @@ def verdicts(shown: Shown) -> str:
 def cards(messages: Sequence[Card]) -> str:
     if not messages:
         return ""
-    items = ""
-    for number, words in messages:
-        items += f"<li><strong>{escape(number, False)}</strong>{escape(words, False)}</li>"
+    items = "".join(f"<li><strong>{escape(n, False)}</strong>{escape(words, False)}</li>" for n, words in messages)
     linked = re.sub(r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', items)
     return f'<ol class="see">{linked}</ol>'
 
@@ -206,9 +202,7 @@ def sentences_of(one: Drawn) -> str:
     """Each sentence, for its choices."""
     html = ""
     for words, choices, metric in one.sentences:
-        of_metric = ""
-        if metric:
-            of_metric = f' data-metric="{metric}"'
+        of_metric = f' data-metric="{metric}"' * bool(metric)
         keys = [""]
         if choices is not None:
             keys = chosen(choices)
@@ -220,7 +214,8 @@ def sentences_of(one: Drawn) -> str:
 def chosen(choices: str) -> list[str]:
     """The attributes of elements for these choices: an element for all languages with the same settings."""
     settings: dict[str, list[str]] = {}
-    for language, at in (choice.split(".") for choice in choices.split()):
+    for choice in choices.split():
+        language, at = choice.split(".")
         settings.setdefault(language, []).append(at)
     languages: dict[str, list[str]] = {}
     for language, own in settings.items():

@@ -19,6 +19,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from unmask.core import arguments
+from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError, cut, plural
 from unmask.core.files import atomic
 from unmask.core.tables import as_table
@@ -148,8 +149,9 @@ def check(runs: Sequence[Run]) -> None:
 
 def telling(wrong: Sequence[Sequence[bool]]) -> int:
     """The first row to show: impossible only in the first run, or impossible in it, or row 0."""
-    rows = [row for row, one in enumerate(wrong[0]) if one]
-    alone = [row for row in rows if not any(other[row] for other in wrong[1:])]
+    every = list(enumerate(zip(*wrong, strict=False)))
+    rows = [row for row, (first, *_) in every if first]
+    alone = [row for row, (first, *others) in every if first and not any(others)]
     return next(iter([*alone, *rows, 0]))
 
 
@@ -164,7 +166,7 @@ class Player:
 
     def page(self, made_by: str = "") -> bytes:
         """A self-contained page. made_by: the command that created it."""
-        return page(self.runs, " and ".join(run.name for run in self.runs), made_by, self.row)
+        return page(self.runs, " and ".join(column(self.runs, "name")), made_by, self.row)
 
     def write(self, file: str | Path, made_by: str = "") -> None:
         """Write the page, or as .json the trace of the first run."""
@@ -179,7 +181,7 @@ class Player:
         lines = [("row", f"{self.runs[0].number(self.row)} of {self.rows}")]
         lines += [(run.name, _told(run, self.row)) for run in self.runs]
         if self.wrong is not None:
-            counts = " and ".join(str(count) for count in self.wrong)
+            counts = " and ".join(map(str, self.wrong))
             lines.append(("impossible", f"{counts} of {self.rows} sequences"))
         return lines
 
@@ -274,8 +276,8 @@ def play(
 
     if not gap:
         return chosen(traces, known, row, most, joint=joint)
-    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
-    judge = reshaped(denoiser, **{name: how.get(name, usual) for name, usual in options.items()})
+    usual: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": None, "guidance": 0.0}
+    judge = reshaped(denoiser, **usual | picked(how, usual))
     return chosen(traces, None, row, most, judge, joint)
 
 
@@ -301,7 +303,7 @@ def chosen(
     row, counts = 0, None
     if language is not None:
         wrong = [impossible(language, trace) for trace in traces.values()]
-        row, counts = telling(wrong), [sum(one) for one in wrong]
+        row, counts = telling(wrong), list(map(sum, wrong))
     if begin is not None:
         row = arguments.whole("row", begin, 0, rows - 1)
 
@@ -321,9 +323,9 @@ def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row
     impossible one).
     """
     check(runs)
-    errors = [[run.first_error(one) is not None for one in range(len(run.trace.rows))] for run in runs]
     if row is None:
-        row = telling(errors)
+        rows = range(len(runs[0].trace.rows))
+        row = telling([[run.first_error(one) is not None for one in rows] for run in runs])
     parts = {"player": embedded(runs, row), "assets": assets(), "command": created(made_by)}
     content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
     return content.encode(errors="backslashreplace")  # an argument of the command may not be text
@@ -340,7 +342,7 @@ def embedded(runs: Sequence[Run], opens: int) -> str:
     """The player as a part of a page. opens: the first sequence to show."""
     data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
     return Template(_part("player.html")).substitute(
-        title=html.escape(" and ".join(cut(run.name) for run in runs)),
+        title=html.escape(" and ".join(map(cut, column(runs, "name")))),
         final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),
         data=data.replace("<", "\\u003c"),  # no token ends or begins a script
     )

@@ -17,6 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from unmask.core.entries import picked
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, finite, origin
 from unmask.experiments.board.run import recipe as recipe_of_board
@@ -90,7 +91,8 @@ def page_of(name: str) -> Page[Selection, Sweep]:
 
 def _recipe(selection: Selection) -> Recipe:
     recipe = read_recipe(selection.recipe, selection.set)
-    recipe = recipe if selection.device is None else recipe.with_changes({"device": selection.device})
+    if selection.device is not None:
+        recipe = recipe.with_changes({"device": selection.device})
     return recipe.only("language", selection.languages) if selection.languages else recipe
 
 
@@ -134,7 +136,7 @@ def contents(given: Context) -> dict[str, bytes]:
 
 
 def records(results: Results) -> list[dict[str, Any]]:
-    return [finite({name: point[name] for name in COLUMNS}) for point in results.points]
+    return [finite(picked(point, COLUMNS)) for point in results.points]
 
 
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
@@ -180,7 +182,7 @@ def board_contents(board: Board, given: Context) -> dict[str, bytes]:
     shown, against = given.shown, board.settings.against
     shown.results.missing += left_out(board)
     files = numbers(
-        "board", board.records, origin=given.origin, **given.about, failures=[asdict(f) for f in board.failures]
+        "board", board.records, origin=given.origin, **given.about, failures=list(map(asdict, board.failures))
     )
     units = f"compared with {against}. SER and TER columns: model calls per sequence for this error"
     own = [one._replace(title=f"{one.title}; {units}") for one in of_board(board)]
@@ -213,12 +215,17 @@ def left_out(board: Board) -> list[str]:
     return [f"left out: {reason} ({', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
 
 
+def cell(value: str, interval: str) -> str:
+    small = f"<small>{escape(interval)}</small>" if interval else ""
+    return f"<td>{escape(value)}{small}</td>"
+
+
 def table(one: Table) -> str:
     """HTML that scrolls by keys, too, on a narrow screen."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in one.head)
     rows = []
     for heading, cells in one.rows:
-        data = "".join(f"<td>{escape(v)}{f'<small>{escape(i)}</small>' if i else ''}</td>" for v, i in cells)
+        data = "".join(cell(value, interval) for value, interval in cells)
         rows.append(f'<tr><th scope="row">{escape(heading)}</th>{data}</tr>')
     title, body = escape(one.title), "\n".join(rows)
     return f"""<div class="table" tabindex="0" role="region" aria-label="{title}"><table><caption>{title}</caption>

@@ -17,10 +17,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from unmask.core import entries
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.estimates import LEVEL, Estimate, proportion
 from unmask.core.files import finite
@@ -36,7 +39,7 @@ from unmask.languages.presets import unseeded
 from unmask.models.trained.checkpoints import CONFIG, read_shape
 from unmask.models.trained.shape import preset
 from unmask.planning.flops import break_even
-from unmask.report.select import column
+from unmask.report.select import among, column, different, having, indexed, key_of, where
 from unmask.tasks.evaluation import records
 from unmask.tasks.evaluation.published import SECONDS, of_cell
 from unmask.tasks.evaluation.records import RECORDS
@@ -74,12 +77,12 @@ class Results:
 
     def of(self, *measures: str) -> list[Point]:
         if measures not in self._of:
-            self._of[measures] = [point for point in self.points if point["measure"] in measures]
+            self._of[measures] = among(self.points, "measure", measures)
         return self._of[measures]
 
     def choices(self, name: str) -> list[Any]:
         """The values of a field, in the order of the points."""
-        return list(dict.fromkeys(point[name] for point in self.points if point[name] is not None))
+        return different(having(self.points, name), name)
 
 
 def read(directories: Sequence[str | Path], keys: Collection[str] | None = None) -> Results:
@@ -87,7 +90,7 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
     if not directories:
         raise UnmaskError("no directory is given; expected that of a sweep or an evaluation")
 
-    results = Results(sources=[str(path) for path in directories])
+    results = Results(sources=list(map(str, directories)))
     rows: dict[str, list[dict[str, Any]]] = {}  # by cell: a cell of two stores is one measurement
     other: list[Point] = []
 
@@ -98,15 +101,14 @@ def read(directories: Sequence[str | Path], keys: Collection[str] | None = None)
         if (directory / RECORDS).exists():
             other += of_evaluation(directory, results)
 
-    every = [row for own in rows.values() for row in own]
-    results.points = points(every) + other
+    results.points = points(chain.from_iterable(rows.values())) + other
     return results
 
 
 def place(directory: Path) -> Path:
     """The directory of a store: itself, or its `sweep` if it contains a page."""
     for candidate in (directory, directory / STORE):
-        if any((candidate / name).exists() for name in (FILE, RECORDS)):
+        if (candidate / FILE).exists() or (candidate / RECORDS).exists():
             return candidate
     if not directory.exists():
         raise UnmaskError(
@@ -121,9 +123,7 @@ def place(directory: Path) -> Path:
 
 def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> dict[str, list[dict[str, Any]]]:
     """The rows of a store by cell; files, missing cells and seconds of work go to `results`."""
-    cells: dict[str, list[dict[str, Any]]] = {}
-    for row in store.rows(keys):
-        cells.setdefault(row["key"], []).append(row)
+    cells = entries.grouped(store.rows(keys), itemgetter("key"))
 
     if os.path.lexists(store.files):
         for key, own in cells.items():
@@ -163,21 +163,16 @@ def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) 
 def of_evaluation(directory: Path, results: Results) -> list[Point]:
     """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
     groups = records.groups(records.read(directory))
-    ar = {group.settings["task"]: group.cost()["flops"] for group in groups if group.causal}
-    measured = []
     masked = [group for group in groups if not group.causal]
+    causal = [group for group in groups if group.causal]
+    ar = {group.settings["task"]: group.cost()["flops"] for group in causal}
+    several = len(causal) > len(ar)  # AR settings of one task
+    varied = _own_choices(masked)
 
-    varied = []
-    for name in records.varied(masked):  # those that all have, and that do not follow from the model
-        values = {(one.settings["model"], str(one.settings.get(name))) for one in masked}
-        if all(name in one.settings for one in masked) and len(values) > len({model for model, _ in values}):
-            varied.append(name)
-
-    several = sum(group.causal for group in groups) > len(ar)  # AR settings of one task
+    measured = []
     for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
-        about = dict.fromkeys(WHO) | {name: settings.get(name) for name in ("sampler", "length")}
-        about["of"] = settings["task"]
+        about = dict.fromkeys(WHO) | entries.picked(settings, ("sampler", "length")) | {"of": settings["task"]}
 
         if group.causal:
             about["kind"] = "ar"
@@ -186,39 +181,51 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
         else:
             about["kind"] = "mdm"
             own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
-            about |= {name: settings.get(name) for name in ("model", "schedule", "steps")}
-            about |= {"setting": ", ".join(own) or None}
+            about |= entries.picked(settings, ("model", "schedule", "steps")) | {"setting": ", ".join(own) or None}
             sampler, knob, value = apart(str(settings["sampler"]))
             if knob != STEPS and value is not None:  # the option that decides the number of steps, in place of N
                 about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
 
         results.answers.append((label, about, group))
         base = ar.get(settings["task"])
-        spent = {name: cost[name] for name in ("model_calls", "seconds")} | {"job": EVALUATION, "key": ""}
-        spent |= {"causal": 0.0, "flops": None}
+        spent = entries.picked(cost, ("model_calls", "seconds")) | {
+            "job": EVALUATION,
+            "key": "",
+            "causal": 0.0,
+            "flops": None,
+        }
         if not group.causal:
             calls = sum(sample.model_calls.get("causal", 0) for sample in group.written)
             spent["causal"] = calls / max(len(group.written), 1)
         if base and cost["flops"]:
             spent["flops"] = cost["flops"] / base
 
-        estimates = {"accuracy": group.accuracy}
-        estimates |= {name: group.value(name) for name in group.valued}
-        for name, estimate in estimates.items():
-            if estimate is not None:
-                measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
+        estimates = {"accuracy": group.accuracy} | group.values(group.valued)
+        for name, estimate in entries.given(estimates).items():
+            measured.append(about | {"measure": name} | finite(estimate.to_dict()) | spent)
         if group.too_long:
             results.missing.append(f"not measured: {label}: {group.too_long}")
 
     return measured
 
 
+def _own_choices(masked: Sequence[records.Group]) -> list[str]:
+    """The names of settings that all have, that differ, and that do not follow from the model."""
+    settings = entries.column(masked, "settings")
+    names = []
+    for name in records.varied(masked):
+        choices = {(own["model"], str(own.get(name))) for own in settings}
+        if all(name in own for own in settings) and len(choices) > len(different(settings, "model")):
+            names.append(name)
+    return names
+
+
 def _kind(row: Mapping[str, Any]) -> str:
     """The writer of the sequences: an MDM, an AR model, or the author of the text."""
-    given = [name for name in ("kind", "sampler", "schedule", "steps", "budget") if row.get(name) is not None]
-    if row.get("text") and not given:
+    known = entries.given(entries.picked(row, ("kind", "sampler", "schedule", "steps", "budget")))
+    if row.get("text") and not known:
         return "text"
-    one_by_one = row.get("language") and not given and row.get("model_calls") == row.get("length")
+    one_by_one = row.get("language") and not known and row.get("model_calls") == row.get("length")
     if one_by_one or row.get("sampler") == AR or row.get("kind") == "ar":
         return "ar"
     return "mdm"
@@ -227,20 +234,19 @@ def _kind(row: Mapping[str, Any]) -> str:
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The rows of tables as points; rows that differ only in their random seed are pooled."""
     rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]  # of_evaluation reads it
-    varied = _varied(rows)
+    varied = _varied(row for row in rows if "budget" not in row)  # a board varies its budget alone
     several = len({row["model"] for row in rows if row.get("task") and _kind(row) == "ar"}) > 1
 
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    who: dict[tuple[Any, ...], Point] = {}
     for row in rows:
-        about = _who(row, varied, several)
-        key = (*about.values(), row["measure"])
-        if (own := groups.setdefault(key, [])) and own[0]["job"] != row["job"]:
+        key = (*_who(row, varied, several).values(), row["measure"])
+        own = groups.setdefault(key, [])
+        if own and own[0]["job"] != row["job"]:
             continue  # another metric measured the same, perhaps on the same sequences
         own.append(row)
-        who.setdefault(key, about)
 
-    pooled = [who[key] | {"measure": key[-1]} | _pooled(own) for key, own in groups.items()]
+    names = (*WHO, "measure")
+    pooled = [dict(zip(names, key, strict=True)) | _pooled(own) for key, own in groups.items()]
     _add_causal(pooled)
     _add_ratios(pooled)
     _add_seconds(pooled)
@@ -277,9 +283,7 @@ def _sampler(row: Mapping[str, Any], kind: str) -> str | None:
         sampler = _without(sampler, row.get("knob", STEPS))
 
     if not sampler and row.get("language"):
-        sampler = "ancestral"
-        if row.get("noise") == "uniform":  # of a network of that noise
-            sampler = "uniform-ancestral"
+        sampler = {"uniform": "uniform-ancestral"}.get(row.get("noise", ""), "ancestral")  # noise of a network
 
     if sampler and row.get("draw") not in (None, "product"):
         sampler += f"{JOINT}{row['draw']}"
@@ -312,7 +316,8 @@ _unseeded = cache(unseeded)
 
 def _of(row: Mapping[str, Any]) -> str:
     """The language, task or text of a row; without the random seed of a language, so that these are pooled."""
-    return _unseeded(next((str(row[name]) for name in OF if row.get(name)), _named(row.get("model")) or ""))
+    own = row.get("language") or row.get("task") or row.get("text") or _named(row.get("model")) or ""
+    return _unseeded(str(own))
 
 
 def _named(model: Any) -> str | None:
@@ -320,25 +325,24 @@ def _named(model: Any) -> str | None:
     return Path(str(model)).name if model else None
 
 
-def _varied(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _varied(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Other fields of cells in which cells of one metric, language and kind differ."""
     texts: dict[tuple[str, str, str], dict[str, set[str]]] = {}
     for row in rows:
         own = texts.setdefault((row["job"], _of(row), _kind(row)), {})
-        for name in row if "budget" not in row else ():
-            if name not in OWN:
-                own.setdefault(name, set()).add(str(row[name]))
+        for name, value in entries.without(row, OWN).items():
+            own.setdefault(name, set()).add(str(value))
     return list(dict.fromkeys(name for own in texts.values() for name, values in own.items() if len(values) > 1))
 
 
 def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One estimate from several independent ones, and the mean costs of their rows."""
-    estimate = _together([Estimate.of_record(row) for row in rows])
+    estimate = _together(list(map(Estimate.of_record, rows)))
     numbers = finite(estimate.to_dict())
     if estimate.open:
         numbers |= {"low": None, "high": None}
 
-    costs = [row["model_calls"] for row in rows if row.get("model_calls") is not None]
+    costs = column(having(rows, "model_calls"), "model_calls")
     about: dict[str, Any] = {"model_calls": None, "causal": 0.0, "flops": None, "seconds": None}
     if costs:
         about["model_calls"] = fmean(costs)
@@ -354,10 +358,10 @@ def _together(estimates: Sequence[Estimate]) -> Estimate:
     first, n = estimates[0], sum(one.n or 0 for one in estimates)
     if len(estimates) == 1:
         return first
-    if all(one.method == first.method == "clopper-pearson" for one in estimates):
+    if set(entries.column(estimates, "method")) == {"clopper-pearson"}:
         return proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
 
-    value = fmean(one.value for one in estimates)
+    value = fmean(entries.column(estimates, "value"))
     if any(one.exact or one.open or one.level is None for one in estimates):
         low, high = -math.inf, math.inf
         if first.exact:
@@ -377,23 +381,23 @@ def _relative(row: Mapping[str, Any], calls: float) -> float:
 
 def _add_causal(points: Sequence[Point]) -> None:
     """Add the calls of an AR model, which together read each token once and are cheaper than those of an MDM."""
-    calls = {tuple(p[name] for name in WHO): p["value"] for p in points if p["measure"] == OF_AR and p["kind"] == "mdm"}
+    counted = indexed(where(points, measure=OF_AR, kind="mdm"), *WHO)
     for point in points:
-        if count := calls.get(tuple(point[name] for name in WHO)):
+        calls = counted.get(key_of(point, *WHO))
+        if calls is not None and (count := calls["value"]):
             point["flops"] *= 1 - count / point["model_calls"]
             point |= {"causal": count, "flops": point["flops"] + 1}
 
 
 def _add_ratios(points: list[Point]) -> None:
     """Make generative perplexity relative to that of the language or the text; for texts keep the absolute one, too."""
-    own = {(p["of"], p["length"], p["setting"]): p for p in points if p["measure"] == "ter" and p["kind"] == "ar"}
-    texts = {p["of"]: p for p in points if p["measure"] == "generative_perplexity" and p["kind"] == "text"}
-    more = [p | {"measure": RATIO} for p in points if p["measure"] == "ter_ratio" and p["kind"] == "ar"]
+    same = ("of", "length", "setting")
+    own = indexed(where(points, measure="ter", kind="ar"), *same)
+    texts = indexed(where(points, measure="generative_perplexity", kind="text"), "of")
+    more = [p | {"measure": RATIO} for p in where(points, measure="ter_ratio", kind="ar")]
 
-    for point in points:
-        if point["measure"] != "generative_perplexity":
-            continue
-        text, ar = texts.get(point["of"]), own.get((point["of"], point["length"], point["setting"]))
+    for point in where(points, measure="generative_perplexity"):
+        text, ar = texts.get(key_of(point, "of")), own.get(key_of(point, *same))
 
         base = text or ar
         if base is not None:

@@ -6,18 +6,34 @@ the sampler and its schedule (RIVALS) are compared with each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 FIELDS = ("model", "sampler", "schedule", "length", "batch", "setting")
 RIVALS = ("sampler", "schedule")
+SHARED = ("of", "model", "length", "batch", "setting")  # the fields that rivals have in common
 Fields = Mapping[str, Any]
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     """The rows with these values."""
-    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+    return [row for row in rows if values.items() <= row.items()]
+
+
+def among(rows: Iterable[Row], name: str, values: Collection[Any]) -> list[Row]:
+    """The rows with one of these values."""
+    return [row for row in rows if row[name] in values]
+
+
+def having(rows: Iterable[Row], name: str) -> list[Row]:
+    """The rows that have this value: it is not None."""
+    return [row for row in rows if row.get(name) is not None]
+
+
+def positive(rows: Iterable[Row], name: str) -> list[Row]:
+    """The rows in which this number is known and not 0."""
+    return [row for row in rows if row[name]]
 
 
 def column(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
@@ -25,14 +41,19 @@ def column(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def having(rows: Iterable[Row], name: str) -> list[Row]:
-    """The rows that have this value: it is not None."""
-    return [row for row in rows if row[name] is not None]
-
-
 def different(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     """The different values, in the order of the rows."""
     return list(dict.fromkeys(column(rows, name)))
+
+
+def key_of(row: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
+    """The values of these fields; None for one that the row does not have."""
+    return tuple(map(row.get, names))
+
+
+def indexed(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], Row]:
+    """The rows by their key; of rows with the same key, the last one."""
+    return {key_of(row, *names): row for row in rows}
 
 
 def matching(rows: Iterable[Row], values: Fields, free: Sequence[str] = ()) -> list[Row]:

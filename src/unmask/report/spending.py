@@ -33,34 +33,33 @@ from unmask.report.charts import (
 )
 from unmask.report.metrics import METRICS
 from unmask.report.results import AR, Point
-from unmask.report.select import FIELDS, RIVALS, column, matching, where
+from unmask.report.select import SHARED, column, having, matching, positive, where
 from unmask.report.verdict import Shown, keys_of, setting
-from unmask.tasks.evaluation.compare import LEVEL, Comparison, compare_shares
+from unmask.tasks.evaluation.compare import LEVEL, Comparison, compare_shares, in_common
 
 ACCURACY = METRICS["accuracy"]
 COSTS = {"model_calls": "model calls per item", "seconds": "seconds per item"}
 SHORT = {"model_calls": "model calls", "seconds": "time"}
-NAMES = ("of", *(name for name in FIELDS if name not in RIVALS))
 MOST_NAMED = 4  # settings in a sentence
 
 
 def spent(shown: Shown, cost: str) -> Drawn | None:
     """Accuracy against a cost, a line per sampler; None without the items of a task."""
-    points = [p for p in shown.results.of("accuracy") if p[cost] and "keys" in p]
+    points = having(positive(shown.results.of("accuracy"), cost), "keys")
     masked = where(points, kind="mdm")
     if not masked or not shown.results.items:
         return None
 
-    keys = Keys.of(shown, keys_of(masked, NAMES))
-    groups = [matching(points, values) for values in keys.values]
-    rows = [_row(shown, p, k, cost) for k, own in enumerate(groups) for p in own]
+    keys = Keys.of(shown, keys_of(masked, SHARED))
+    rows, sentences = [], []
+    for k, values in enumerate(keys.values):
+        own = matching(points, values)
+        rows += [_row(shown, p, k, cost) for p in own]
 
-    sentences = []
-    for k, own in enumerate(groups):
-        words = [against_ar(shown.results.items, own, cost)]
+        if words := against_ar(shown.results.items, own, cost):
+            sentences.append(Sentence(words, keys.choices(k)))
         if cost == "seconds":
-            words.append(fastest(own))
-        sentences += [Sentence(one, keys.choices(k)) for one in words if one]
+            sentences.append(Sentence(fastest(own), keys.choices(k)))
 
     title = f"Accuracy against {SHORT[cost]}, by sampler"
     under = "further left is cheaper; diamond and dotted level: AR; bars: 95% intervals over items"
@@ -78,7 +77,7 @@ def _row(shown: Shown, point: Point, k: int, cost: str) -> Row:
 
 def _layers(shown: Shown, rows: Sequence[Row], cost: str) -> list[Any]:
     x, y = across(COSTS[cost]), up("accuracy", share=True)
-    own, ar = (where(rows, kind=kind) for kind in ("mdm", "ar"))
+    own, ar = where(rows, kind="mdm"), where(rows, kind="ar")
     look = {"color": colour(shown, column(own, "series"), legend=below())}
     layers = lined(base(own), x, y, tips("sampler", took="seconds"), look, order="step:Q", detail="series:N")
     if ar:
@@ -94,34 +93,36 @@ def against_ar(items: Mapping[str, Mapping[str, float]], points: Sequence[Point]
     if ar is None:
         return ""
 
-    affordable = [p for p in points if p["kind"] == "mdm" and p[cost] <= ar[cost]]
-    compared = [(setting(p), paired(items, p, ar, LEVEL / len(affordable))) for p in affordable]
-    parts = []
-    for verdict in ("better", "worse"):
-        named = [f"{name} ({one.difference.points})" for name, one in compared if one.verdict == verdict]
-        if named:
-            parts.append(f"{verdict} than AR: {listed(named, MOST_NAMED)}")
+    affordable = [p for p in where(points, kind="mdm") if p[cost] <= ar[cost]]
+    named: dict[str, list[str]] = {"better": [], "worse": [], "not distinguishable": []}
+    for point in affordable:
+        one = paired(items, point, ar, LEVEL / len(affordable))
+        named[one.verdict].append(f"{setting(point)} ({one.difference.points})")
 
-    if unsure := sum(one.verdict == "not distinguishable" for _, one in compared):
+    unsure = len(named.pop("not distinguishable"))
+    parts = [f"{verdict} than AR: {listed(own, MOST_NAMED)}" for verdict, own in named.items() if own]
+    if unsure:
         parts.append(f"not distinguishable: {unsure}")
     return f"{len(affordable)} settings need at most the {SHORT[cost]} of AR; {'; '.join(parts) or 'none compared'}."
 
 
 def paired(items: Mapping[str, Mapping[str, float]], one: Point, other: Point, level: float) -> Comparison:
     """Compare two settings on their common items; several seeds are samples of an item."""
-    first, second = (_scores(items, point) for point in (one, other))
-    return compare_shares([(first[item], second[item]) for item in first if item in second], level)
+    return compare_shares(in_common(_scores(items, one), _scores(items, other)), level)
 
 
 def _scores(items: Mapping[str, Mapping[str, float]], point: Point) -> dict[str, float]:
-    """The mean score of each item over the cells of a point."""
-    cells = [items[key] for key in point["keys"]]
-    return {item: fmean(cell[item] for cell in cells) for item in cells[0] if all(item in cell for cell in cells)}
+    """The mean score of each item that all cells of a point have."""
+    scores: dict[str, list[float]] = {}
+    for key in point["keys"]:
+        for item, score in items[key].items():
+            scores.setdefault(item, []).append(score)
+    return {item: fmean(own) for item, own in scores.items() if len(own) == len(point["keys"])}
 
 
 def fastest(points: Sequence[Point]) -> str:
     """The fastest setting, AR among them, for each target of the accuracy, in one sentence."""
-    timed = [p for p in points if p["seconds"]]
+    timed = positive(points, "seconds")
 
     def stands(point: Point, target: float) -> str:
         return standing(point["low"], point["high"], target, rises=True)

@@ -6,16 +6,31 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
+from statistics import mode
 from typing import Any
 
+from unmask.core import entries
 from unmask.core.errors import plural
 from unmask.core.estimates import Estimate
 from unmask.core.targets import MEETS, MISSES, cheapest, standing
 from unmask.report.metrics import METRICS, SER, Metric, View
 from unmask.report.results import JOINT, Point, Results
-from unmask.report.select import FIELDS, RIVALS, Fields, column, different, having, matching, where
+from unmask.report.select import (
+    FIELDS,
+    RIVALS,
+    Fields,
+    among,
+    column,
+    different,
+    having,
+    indexed,
+    key_of,
+    matching,
+    where,
+)
 
+STATE = ("of", "model", "sampler", "length", "batch", "setting")  # the choices of a page; a schedule is its sampler's
 USUAL = "ancestral"  # the paper's sampler, the baseline of comparisons
 ORACLES = ("best-order", "examples/samplers/best_order.py:BestOrder")  # by the true language
 WORDS = {"schedule": "schedule {}", "batch": "batch {}", "length": "{} tokens"}
@@ -37,16 +52,18 @@ class Shown:
     @cached_property
     def metric(self) -> Metric:
         """That of the verdict."""
-        return next((one for one in self.metrics if one.name == self.view.state.get("metric")), [*self.metrics, SER][0])
+        named = [one for one in self.metrics if one.name == self.view.state.get("metric")]
+        return [*named, *self.metrics, SER][0]
 
     def masked(self, *metrics: Metric) -> list[Point]:
-        return where(self.results.of(*(m for one in metrics for m in one.measures)), kind="mdm")
+        measures = chain.from_iterable(entries.column(metrics, "measures"))
+        return where(self.results.of(*measures), kind="mdm")
 
     @cached_property
     def languages(self) -> list[str]:
         """Languages, tasks and texts."""
         own = column(self.masked(*self.metrics), "of")
-        return list(dict.fromkeys([*own, *self.results.choices("of")]))
+        return list(dict.fromkeys(own + self.results.choices("of")))
 
     @cached_property
     def settings(self) -> list[dict[str, Any]]:
@@ -57,12 +74,15 @@ class Shown:
     def state(self) -> dict[str, Any]:
         """The first language and setting: each value is that of most points of the metric, or that of the view."""
         state, left = {}, self.masked(self.metric)
-        for name in ("of", *(name for name in FIELDS if name != "schedule")):
-            values = [point[name] for point in left if point[name] is not None]
-            state[name] = USUAL if USUAL in values else max(dict.fromkeys(values), key=values.count, default=None)
-            left = [point for point in left if point[name] in (state[name], None)]
-        choices = {name: {point[name] for point in self.masked(*self.metrics)} for name in state}
-        return state | {name: v for name, v in self.view.state.items() if v in choices.get(name, ())}
+        for name in STATE:
+            values = column(having(left, name), name)
+            if USUAL in values:
+                values = [USUAL]
+            state[name] = mode(values or [None])
+            left = among(left, name, (state[name], None))
+
+        every, first = self.masked(*self.metrics), entries.picked(self.view.state, STATE)
+        return state | {name: value for name, value in first.items() if value in column(every, name)}
 
     @cached_property
     def at(self) -> int:
@@ -75,7 +95,7 @@ class Shown:
 
     def setting_of(self, values: Fields) -> int:
         """The number of the nearest setting."""
-        own = tuple(values.get(name) for name in FIELDS)
+        own = key_of(values, *FIELDS)
         if own not in self._numbers:
             apart = [differs(one, values) for one in self.settings]
             self._numbers[own] = apart.index(min(apart))
@@ -96,16 +116,19 @@ class Shown:
         """A setting in words: the sampler, the length, and other fields that differ between settings."""
         parts = []
         for name in ("of", *FIELDS):
-            varies = len({one.get(name) for one in self.settings} - {None}) > 1
+            varies = len(different(having(self.settings, name), name)) > 1
             if (value := values.get(name)) is not None and (varies or name in ("of", "sampler", "length")):
                 parts.append(WORDS.get(name, "{}").format(value))
         return ", ".join(parts)
 
     def nearest(self, keys: Sequence[Fields]) -> dict[tuple[str, int], int]:
         """For each choice of a language ("all", or its number) and of a setting the number of the nearest key."""
+        if not keys:
+            return {}
+
         languages = {"all": self.state["of"]} | {str(n): of for n, of in enumerate(self.languages)}
         numbers = {}
-        for at, values in enumerate(self.settings if keys else ()):
+        for at, values in enumerate(self.settings):
             apart = [(differs(key, values | {"of": None}), key.get("of")) for key in keys]
             for language, of in languages.items():
                 whole = [n + (own not in (None, of) and of is not None) for n, own in apart]
@@ -123,8 +146,7 @@ def differs(one: Fields, other: Fields) -> float:
 
 def keys_of(points: Iterable[Point], names: Sequence[str]) -> list[dict[str, Any]]:
     """The different values of these fields."""
-    different = dict.fromkeys(tuple(point[name] for name in names) for point in points)
-    return distinct([dict(zip(names, values, strict=True)) for values in different])
+    return distinct([entries.picked(point, names) for point in indexed(points, *names).values()])
 
 
 def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -187,14 +209,12 @@ def verdict(results: Results, metric: Metric, state: Fields, target: float | Non
     if not masked:
         return Verdict(f"No data for {metric.words} of {whom}.", [])
 
-    target = metric.target if target is None else target
+    target = entries.chosen(target, metric.target)
     if target is None:
         target = near(masked, metric)
 
     best = need([p for p in masked if usable(p["sampler"])], metric, target)
-    limit = "most"
-    if metric.rises:
-        limit = "least"
+    limit = {False: "most", True: "least"}[metric.rises]
     aim = f"{metric.words} of at {limit} {metric.shown(target)}"
 
     if best.point is None:
@@ -239,7 +259,7 @@ def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: 
     steps = column(where(measured, sampler=point["sampler"]), "steps")
     if not all(n and math.log2(n).is_integer() for n in steps) or len(steps) < 2:
         return ""
-    own = sorted((p["steps"], p["value"]) for p in theory if p["sampler"] == point["sampler"])
+    own = sorted(key_of(p, "steps", "value") for p in where(theory, sampler=point["sampler"]))
     for (n, value), (more, less) in pairwise(own):
         if value > target >= less and not metric.rises:
             part = math.log(value / target) / math.log(value / less)
@@ -268,9 +288,7 @@ def _beside(at: Point, ar: Point | None) -> tuple[str, list[tuple[str, str]]]:
         times = ar["seconds"] / at["seconds"]
         meaning = f"{at['seconds']:.3g} s per sequence, AR {ar['seconds']:.3g} s"
         numbers.append((f"{times:.2g} times AR's speed", meaning))
-        which = "faster"
-        if times <= 1:
-            which = "slower"
+        which = "faster" if times > 1 else "slower"
         return f" It is {which} than AR here.", numbers
 
     numbers.append(
@@ -305,7 +323,7 @@ def value_text(point: Fields, metric: Metric) -> str:
     estimate = Estimate.of_record(point)
     if not metric.share:
         return str(estimate)
-    value, low, high = (f"{100 * one:.3g}%" for one in (estimate.value, estimate.low, estimate.high))
+    value, low, high = map(metric.shown, (estimate.value, estimate.low, estimate.high))
     if estimate.none_seen:
         return f"< {100 * estimate.high:.2g}%"
     if estimate.exact or estimate.open:
@@ -342,7 +360,7 @@ def table(shown: Shown) -> tuple[str, list[str], list[list[str]]]:
     rows = []
     for row, cells in lines.items():
         written = {name: value_text(point, shown.metric) for name, point in cells.items()}
-        rows.append([*row, *(written.get(name, "-") for name in columns)])
+        rows.append([*row, *(dict.fromkeys(columns, "-") | written).values()])
     return shown.metric.title, ["sampler", "setting", *columns], rows
 
 
