@@ -43,7 +43,7 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
         from unmask.testing import assert_law
 
         used, began = given | options, time.monotonic()
-        record = {"test": request.node.nodeid, "options": {name: str(value) for name, value in used.items()}}
+        record = {"test": request.node.nodeid, "options": mapped(str, used)}
         try:
             verdict = assert_law(loop, **used)
         except AssertionError as error:

@@ -51,11 +51,8 @@ def run(
     settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
     published = publish(BOARD, settings, out, **options)
     board = published.measured
-    files = [str(path) for path in published.files]
-    text: list[Grid | str] = [
-        Grid(table.title, table.head, [[name, *(value for value, _ in cells)] for name, cells in table.rows])
-        for table in tables(board)
-    ]
+    files = list(map(str, published.files))
+    text: list[Grid | str] = list(map(_grid, tables(board)))
     text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
 
     seeds = plural(board.settings.seeds, "seed")
@@ -64,7 +61,7 @@ def run(
     if any(failure.value is None for failure in board.failures):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-    about |= {"failures": [asdict(failure) for failure in board.failures]}
+    about |= {"failures": list(map(asdict, board.failures))}
     about |= {"standings": [record for record in board.records if record["budget"] is None]}
     return Answer(about, [*text, *files])
 
@@ -101,7 +98,7 @@ def compare(
     engine = engine_on(_place(ground), engine)
     verdicts = versus(first, second, Settings(**vars(ground)), store=store, engine=engine)
     text = [verdict.sentence(first, second) for verdict in verdicts]
-    each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
+    each = present(column(verdicts, "budgets"))
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)

@@ -93,7 +93,7 @@ def command(
     written: Generation | Trace
     if trace is None:
         chosen = asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler)) | start
-        written = generate(source, seed=seed, trace=True, **{k: v for k, v in chosen.items() if v is not None})
+        written = generate(source, seed=seed, trace=True, **given(chosen))
         how: dict[str, Any] = {}
     elif (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
         raise UnmaskError(

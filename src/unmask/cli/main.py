@@ -96,7 +96,7 @@ def _run(words: list[str]) -> int:
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    groups = {title: {name: group[name][1] for name in group} for title, group in GROUPS.items()}
+    groups = {title: mapped(itemgetter(1), group) for title, group in GROUPS.items()}
     code = _guide("unmask", ABOUT, groups, OPTIONS, words)
     if code is not None:
         return code

@@ -173,7 +173,7 @@ def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
     from unmask.core.tables import rows_of
 
-    table = {name: value for name, value in counts.items() if name != "failures"}
+    table = without(counts, ["failures"])
     if (driver := counts["driver"]) is not None:
         table["driver"] = f"process {driver['pid']} on {driver['host']}"
     failed = [f"  failed: {_label(one['cell'])}: {one['error']}" for one in counts["failures"][:SHOWN]]

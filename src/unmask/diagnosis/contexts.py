@@ -109,7 +109,7 @@ class Step:
         alpha = Schedule(self.delta).alpha
         last = min(self.index, len(self.delta) - 1)
         whole = {"count": self.count, "step": self.index + 1, "steps": len(self.delta), "turn": self.index + 1}
-        return {name: torch.full((rows,), value) for name, value in whole.items()} | {
+        return mapped(lambda value: torch.full((rows,), value), whole) | {
             "alpha": alpha[last].expand(rows),
             "alpha_next": alpha[last + 1].expand(rows),
         }
@@ -122,7 +122,7 @@ class Tabled(Denoiser):
         self.contexts, self.vocabulary = contexts, contexts.vocabulary
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        columns = (torch.arange(tokens.shape[1]) if positions is None else positions).expand(len(tokens), -1)
+        columns = chosen(positions, torch.arange(tokens.shape[1])).expand(len(tokens), -1)
         return self.contexts.p.detach()[self.contexts.number(tokens).unsqueeze(1), columns]
 
 
@@ -213,7 +213,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
             hidden=hidden,
             revealed=step.inside & ~hidden,
             certainty=torch.zeros(0).as_subclass(Unread),
-            memory={name: value[parents] for name, value in states.memory.items()},
+            memory=mapped(itemgetter(parents), states.memory),
             live=live,
             own=hidden,
             odds=[],
@@ -225,7 +225,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
         if not choice.done is choice.stay is choice.odds is None:
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
 
-        after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
+        after = torch.where(choice.reveal, chosen(choice.tokens, drawn), before)
         return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
     # an order of equal scores matters only where it changes a text that can occur

@@ -74,7 +74,7 @@ class Audit:
         return asdict(self) | {"verdicts": [one._asdict() for one in self.verdicts], "red": self.red}
 
     def table(self) -> list[tuple[str, str]]:
-        counts = Counter(one.verdict for one in self.verdicts)
+        counts = Counter(column(self.verdicts, "verdict"))
         shown = f"{counts[RED]} red, {counts[GREEN]} green, {counts[UNKNOWN]} unknown, in {self.requests} requests"
         return [
             ("verdict", f"{shown}; at most {self.alarm:.0%} false alarms"),
@@ -206,11 +206,11 @@ class _Suite:
 
 
 def _texts(answers: Sequence[Answer]) -> list[str]:
-    return [one.text for one in answers]
+    return column(answers, "text")
 
 
 def _answered(answers: Sequence[Answer]) -> bool:
-    return all(one.answered for one in answers)
+    return all(column(answers, "answered"))
 
 
 def _words(answers: list[Answer]) -> Counter[str]:

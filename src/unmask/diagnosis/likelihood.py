@@ -108,7 +108,8 @@ def of_sampler(
         steps = texts.shape[1]
 
     language = denoiser.language
-    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
+    fit = perhaps(lambda language: fit_of(used, language, texts.shape[1]), language)
+    delta = deltas(schedule, steps, fit)
     draws = arguments.whole("draws", draws, 2)
     seed = check_seed(seed)
 
@@ -214,7 +215,7 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
             f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
         )
 
-    start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
+    start = chosen(given, torch.full_like(texts, denoiser.vocabulary)).expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
         raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
     if bool(((start != denoiser.vocabulary) & (start != texts)).any()):

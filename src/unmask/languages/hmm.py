@@ -130,7 +130,7 @@ class HMM(MachineLanguage):
         arrays = {"initial": self.initial, "transition": self.transition, "emission": self.emission}
         if self.final is not None:
             arrays["final"] = self.final
-        content: dict[str, Any] = {name: np.asarray(array).tolist() for name, array in arrays.items()}
+        content: dict[str, Any] = mapped(lambda array: np.asarray(array).tolist(), arrays)
         if self.end is not None:
             content["end"] = self.end
         return content

@@ -184,8 +184,8 @@ def varied(spec: str, **options: Any) -> str:
     name, own = parse("language", spec)
     defaults = PRESETS.entry(name).options
     chosen = options | own
-    chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
-    return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
+    chosen = picked(chosen, dict.fromkeys((*defaults, *chosen)))
+    return written(name, differing(chosen, defaults))
 
 
 def unseeded(spec: str) -> str:
@@ -193,4 +193,4 @@ def unseeded(spec: str) -> str:
     if not is_random(spec):
         return spec
     name, own = parse("language", spec)
-    return varied(written(name, {option: value for option, value in own.items() if option != "seed"}))
+    return varied(written(name, without(own, ["seed"])))

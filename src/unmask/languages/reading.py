@@ -35,7 +35,7 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
         raise unknown("kind of language", str(kind), LANGUAGES.names())
 
     cls = LANGUAGES.find(kind)
-    given = {name: value for name, value in content.items() if name != "kind"}
+    given = without(content, ["kind"])
     values = msgspec.structs.asdict(fit(given, _schema(cls), f"a language of kind {kind!r}"))
     values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
     values.pop("origin", None)

@@ -88,7 +88,7 @@ def generate(
     # the steps, and how the tokens of one are drawn
     if steps is None and isinstance(schedule, str):
         steps = STEPS
-    fit = None if denoiser.language is None else fit_of(used, denoiser.language, length)
+    fit = perhaps(lambda language: fit_of(used, language, length), denoiser.language)
     delta = deltas(schedule, steps, fit)
     joint = as_joint(draw, used, denoiser, length)
     together = 1 if joint is None else joint.particles  # rows of one group
@@ -114,7 +114,7 @@ def generate(
         "top_p": top_p,
         "top_k": top_k,
         "guidance": guidance,
-        "stop": None if rule is None else repr(rule),
+        "stop": perhaps(repr, rule),
     }
     if joint is not None:
         configuration["draw"] = draw if isinstance(draw, str) else repr(draw)
@@ -130,8 +130,8 @@ def generate(
         return finished(session, _now() - began, about)
 
     began = _now()
-    block = denoiser.rows_at_once(length)
-    block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
+    most = chosen(denoiser.rows_at_once(length), rows)
+    block = min(arguments.whole("rows_at_once of the denoiser", most), rows)
     block = max(block // together, 1) * together
 
     each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
@@ -150,7 +150,9 @@ def reshaped(denoiser: Denoiser, temperature: float, top_p: float, top_k: int | 
     if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     check_sharpening(temperature, top_p, top_k)
-    return denoiser if (temperature, top_p, top_k) == (1, 1, None) else Sharpened(denoiser, temperature, top_p, top_k)
+    if (temperature, top_p, top_k) == (1, 1, None):
+        return denoiser
+    return Sharpened(denoiser, temperature, top_p, top_k)
 
 
 def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:

@@ -212,7 +212,7 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
         first = names[0] == "temperature"
         order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
-        other = meant.with_filters({name: filters[name] for name in order})
+        other = meant.with_filters(picked(filters, order))
         yield Specimen("order of filters", other, ", ".join(order))
 
     if deciding(sampler).implements("run"):

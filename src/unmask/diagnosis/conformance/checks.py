@@ -176,7 +176,7 @@ def batches(exam: Exam) -> None:
 
             def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
                 options = {"steps": 4, "rows": last - first, "seed": SEED, "first_row": first}
-                return exam.make(case, task, given=None if given is None else given[first:last], **options)
+                return exam.make(case, task, given=taken(given, slice(first, last)), **options)
 
             whole = exam.batch(case, SEED) if given is None else part(0, ROWS)
             if whole is None:

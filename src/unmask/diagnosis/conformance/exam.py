@@ -182,7 +182,7 @@ class Report:
             raise AssertionError(str(self))
 
     def __str__(self) -> str:
-        verdict = "conforms" if self.passed else f"does not conform: {', '.join(check.name for check in self.failed)}"
+        verdict = "conforms" if self.passed else f"does not conform: {', '.join(column(self.failed, 'name'))}"
         lines = [f"  {check.name:<14}{check.outcome:<9}{check.why}".rstrip() for check in self.checks]
         return "\n".join([f"{self.sampler} {verdict}", *lines])
 

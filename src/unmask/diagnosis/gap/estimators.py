@@ -96,8 +96,8 @@ def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Te
             parts.append(readings)
             advance(len(some.step.unique_consecutive()))
 
-    step = torch.cat([nothing.long(), *(some.step for some in every)])
-    weight = torch.cat([nothing, *(some.weight for some in every)])
+    step = torch.cat([nothing.long(), *column(every, "step")])
+    weight = torch.cat([nothing, *column(every, "weight")])
     return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
 
 

@@ -69,10 +69,10 @@ def gap(
     check_seed(seed)
 
     own = {"sampler": sampler, "temperature": temperature, "draw": draw}
-    own = {name: value for name, value in own.items() if value is not None}
+    own = given(own)
     if written is None:
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
-        written = generate(base, **{name: value for name, value in how.items() if value is not None})
+        written = generate(base, **given(how))
     elif how:
         raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected it without rows. Leave one out.")
 

@@ -250,7 +250,7 @@ class Gap:
             "rows": len(self.nats),
         }
         for name, one in (self.numbers | {"impossible": self.infinite}).items():
-            about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
+            about[name.replace(",", "").replace(" ", "_")] = perhaps(methodcaller("to_dict"), one)
 
         about["reference"] = None
         if (beside := self.reference) is not None:

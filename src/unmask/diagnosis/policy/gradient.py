@@ -43,7 +43,7 @@ class Policy:
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
         if vocabulary is None:
-            vocabulary = getattr(model if shape is None else shape, "vocabulary", None)
+            vocabulary = getattr(chosen(shape, model), "vocabulary", None)
         self.vocabulary = arguments.whole("vocabulary", vocabulary)
 
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -79,7 +79,7 @@ class Policy:
 
     def pulled(self, contexts: Contexts, directions: Sequence[Tensor]) -> Tensor:
         """(D, weights): directions (C, L, V) in the table, as gradients in the weights."""
-        size = sum(weight.numel() for weight in self.weights)
+        size = sum(map(Tensor.numel, self.weights))
         total = torch.zeros((len(directions), size), dtype=torch.float64)
         table = torch.stack(list(directions), 1)  # (C, D, L, V)
         for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
@@ -92,7 +92,7 @@ class Policy:
     @torch.no_grad()
     def move(self, by: Tensor) -> None:
         """Add a vector to the weights."""
-        for weight, part in zip(self.weights, by.split([weight.numel() for weight in self.weights]), strict=True):
+        for weight, part in zip(self.weights, by.split(list(map(Tensor.numel, self.weights))), strict=True):
             weight.add_(part.view_as(weight).to(weight))
 
 

@@ -137,7 +137,9 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
 
     if not side:
         enough = sample_size(float((rows.measured**2).mean()), mean.value, LEVEL)
-        why = f"about {enough} sequences would decide" if enough and enough > mean.n else "the interval includes 0"
+        why = "the interval includes 0"
+        if enough and enough > mean.n:
+            why = f"about {enough} sequences would decide"
         # what was measured would decide: only the unknown between two budgets keeps it open
         if _side(bounded_mean(rows.measured, ENDS, mean.level, METHOD)):
             why = "their budgets are too far apart in cost"
@@ -146,9 +148,11 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
     elif {1, -1} <= {_side(part.estimate(LEVEL / len(parts))) for part in parts}:
         why = f"{parts_are} disagree"
 
-    verdict: Verdict = "better" if side > 0 else "worse"
+    verdict: Verdict = "worse"
     if why:
         verdict = "not conclusive"
+    elif side > 0:
+        verdict = "better"
     return Difference(verdict, mean, tuple(band), tuple(float(part.measured.mean()) for part in parts), why)
 
 
@@ -238,9 +242,11 @@ class Versus:
             return f"{self.language}: not comparable: {self.note}."
 
         verdict = f"not conclusive: {result.why}" if result.why else f"{first} is {result.verdict} than {second}"
-        over = "" if self.length is None else f" from 1 to {self.length}"
+        over = chosen(perhaps(" from 1 to {}".format, self.length), "")
         number = f"Fraction correct, mean over log2 of model calls{over}: {result.mean.points}"
-        ranges = "" if self.costs is None else f"; measured at {self.costs[0]} and at {self.costs[1]} model calls"
+        ranges = ""
+        if self.costs is not None:
+            ranges = f"; measured at {self.costs[0]} and at {self.costs[1]} model calls"
         return f"{self.language}: {verdict}. {number}, {result.mean.n} sequences{ranges}."
 
 
@@ -263,9 +269,13 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
 
+    if not results:
+        raise UnmaskError(f"{first} and {second} have no language in common")
     if not pairs:
-        raise UnmaskError(results[0].note if results else f"{first} and {second} have no language in common")
-    return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results
+        raise UnmaskError(results[0].note)
+    if len(pairs) > 1:
+        results.append(Versus(ALL, None, None, pooled(pairs)))
+    return results
 
 
 def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> dict[tuple[str, int], Measured]:

@@ -166,7 +166,7 @@ def gap_records(
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
     measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed, reference=0)
 
-    numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
+    numbers = entries.mapped(partial(getattr, measured), OF_GAP)
     # of these the distribution of what they write, given their choices, is known
     if measured.claim == "divergence":
         numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}

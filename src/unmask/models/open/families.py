@@ -154,7 +154,7 @@ def read_smdm(directory: Path, card: Card, config: Config, dtype: torch.dtype | 
         model.lm_head = nn.Linear(sizes["hidden_size"], symbols, bias=False)
 
     tensors = split(renamed(weights.read(directory), SMDM_TENSORS), heads, groups)
-    tensors = {name: part.to(dtype or part.dtype) for name, part in tensors.items()}
+    tensors = mapped(lambda part: part.to(dtype or part.dtype), tensors)
     try:
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:

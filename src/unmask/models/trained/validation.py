@@ -147,7 +147,7 @@ class HeldOut:
 
     def _nats(self, trunk: Trunk, rows: Tensor) -> Tensor:
         tokens = self.tokens[rows]
-        masks = None if self.masks is None else self.masks.select(rows)
+        masks = perhaps(lambda masks: masks.select(rows), self.masks)
         if not isinstance(masks, Noisy):
             return self.objective.nats(trunk, trunk.device, tokens, masks)
         noisy = masks.to(trunk.device)
