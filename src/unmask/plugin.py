@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from unmask.core.entries import mapped
 from unmask.core.errors import needed
 
 with needed("test", "the fixture decoder_law"):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Counts, Engine, Grid, Measuring, engine_on
+from unmask.core.entries import column, present
 from unmask.experiments.board.settings import Comparing
 
 Sampler = Annotated[str, "SAMPLER"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch, refuse
+from unmask.core.entries import given
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:

@@ -12,9 +12,11 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
+from operator import itemgetter
 from pathlib import Path
 from typing import TextIO
 
+from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
 GROUPS = {

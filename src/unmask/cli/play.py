@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
+from unmask.core.entries import given
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 PAGE = Path("play.html")

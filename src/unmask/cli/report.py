@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
+from unmask.core.entries import mapped
 
 if TYPE_CHECKING:
     from unmask.report.publishing import Published

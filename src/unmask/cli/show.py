@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
+from unmask.core.entries import given, mapped
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry

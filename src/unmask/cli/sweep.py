@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
+from unmask.core.entries import without
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep

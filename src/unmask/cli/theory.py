@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from unmask.cli.options import Answer, Name
+from unmask.core.entries import renamed, without
 
 
 def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "linear") -> Answer:

@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
+from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Denoiser, Marginals
 from unmask.denoisers.marginals import Table

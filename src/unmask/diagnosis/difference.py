@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from unmask.core.entries import column, present
 from unmask.core.errors import UnmaskError
 from unmask.samplers.trace import Row, Step, Trace
 

@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from operator import ne
 from typing import Any, NamedTuple
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, cut
 from unmask.diagnosis.client import TOTAL, Answer, Client
 from unmask.diagnosis.counts import one_sample, two_samples
@@ -74,7 +74,7 @@ class Audit:
         return asdict(self) | {"verdicts": [one._asdict() for one in self.verdicts], "red": self.red}
 
     def table(self) -> list[tuple[str, str]]:
-        counts = Counter(column(self.verdicts, "verdict"))
+        counts = Counter(entries.column(self.verdicts, "verdict"))
         shown = f"{counts[RED]} red, {counts[GREEN]} green, {counts[UNKNOWN]} unknown, in {self.requests} requests"
         return [
             ("verdict", f"{shown}; at most {self.alarm:.0%} false alarms"),
@@ -206,11 +206,11 @@ class _Suite:
 
 
 def _texts(answers: Sequence[Answer]) -> list[str]:
-    return column(answers, "text")
+    return entries.column(answers, "text")
 
 
 def _answered(answers: Sequence[Answer]) -> bool:
-    return all(column(answers, "answered"))
+    return all(entries.column(answers, "answered"))
 
 
 def _words(answers: list[Answer]) -> Counter[str]:

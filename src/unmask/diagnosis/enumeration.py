@@ -18,10 +18,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
+from unmask.core.entries import column, mapped
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
 from unmask.samplers import Sampler

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.means import interval, skewed_mean
@@ -108,7 +108,7 @@ def of_sampler(
         steps = texts.shape[1]
 
     language = denoiser.language
-    fit = perhaps(lambda language: fit_of(used, language, texts.shape[1]), language)
+    fit = entries.perhaps(lambda language: fit_of(used, language, texts.shape[1]), language)
     delta = deltas(schedule, steps, fit)
     draws = arguments.whole("draws", draws, 2)
     seed = check_seed(seed)
@@ -215,7 +215,7 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
             f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
         )
 
-    start = chosen(given, torch.full_like(texts, denoiser.vocabulary)).expand(texts.shape)
+    start = entries.chosen(given, torch.full_like(texts, denoiser.vocabulary)).expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
         raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
     if bool(((start != denoiser.vocabulary) & (start != texts)).any()):

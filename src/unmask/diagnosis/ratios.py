@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen, given, taken
 from unmask.core.errors import UnmaskError
 
 GONE = 0.1  # fraction of the difference that may be left with a fault undone

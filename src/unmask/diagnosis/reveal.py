@@ -32,7 +32,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import entries, progress
 from unmask.core.errors import UnmaskError, plain
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.measure import check_vocabulary
@@ -119,7 +119,7 @@ def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
     """Whether each row ends as an impossible sequence."""
     language = _of_trace(language, trace)
     verdicts = torch.zeros(len(trace.rows), dtype=torch.bool)
-    for length in set(column(trace.rows, "length")):
+    for length in set(entries.column(trace.rows, "length")):
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
         contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
@@ -200,7 +200,7 @@ class _Case:
 
     def excluded(self, sets: Sequence[Sequence[int]], context: Tensor | None = None) -> list[bool]:
         """Whether each set of drawn tokens is impossible next to the earlier tokens, or next to a context (L)."""
-        contexts = chosen(context, self.context).repeat(len(sets), 1)
+        contexts = entries.chosen(context, self.context).repeat(len(sets), 1)
         places = torch.tensor(sets, dtype=torch.int64)
         contexts.scatter_(1, places, self.tokens[places])
         return (_evidence(self.language, contexts) == -math.inf).tolist()

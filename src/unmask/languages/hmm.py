@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, cut
 from unmask.languages.base import LANGUAGES
 from unmask.languages.kernels.machine import Floats, Machine, from_dense
@@ -130,7 +130,7 @@ class HMM(MachineLanguage):
         arrays = {"initial": self.initial, "transition": self.transition, "emission": self.emission}
         if self.final is not None:
             arrays["final"] = self.final
-        content: dict[str, Any] = mapped(lambda array: np.asarray(array).tolist(), arrays)
+        content: dict[str, Any] = entries.mapped(lambda array: np.asarray(array).tolist(), arrays)
         if self.end is not None:
             content["end"] = self.end
         return content

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
@@ -184,8 +184,8 @@ def varied(spec: str, **options: Any) -> str:
     name, own = parse("language", spec)
     defaults = PRESETS.entry(name).options
     chosen = options | own
-    chosen = picked(chosen, dict.fromkeys((*defaults, *chosen)))
-    return written(name, differing(chosen, defaults))
+    chosen = entries.picked(chosen, dict.fromkeys((*defaults, *chosen)))
+    return written(name, entries.differing(chosen, defaults))
 
 
 def unseeded(spec: str) -> str:
@@ -193,4 +193,4 @@ def unseeded(spec: str) -> str:
     if not is_random(spec):
         return spec
     name, own = parse("language", spec)
-    return varied(written(name, without(own, ["seed"])))
+    return varied(written(name, entries.without(own, ["seed"])))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
 from unmask.languages.base import LANGUAGES, LONGEST_NAME, Language
@@ -35,7 +35,7 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
         raise unknown("kind of language", str(kind), LANGUAGES.names())
 
     cls = LANGUAGES.find(kind)
-    given = without(content, ["kind"])
+    given = entries.without(content, ["kind"])
     values = msgspec.structs.asdict(fit(given, _schema(cls), f"a language of kind {kind!r}"))
     values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
     values.pop("origin", None)

@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from operator import neg
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 from urllib.parse import unquote
 
+from unmask.core.entries import chosen, mapped, perhaps, present, without
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import DEPTH, fit, read_json
 from unmask.languages.patterns import LONGEST

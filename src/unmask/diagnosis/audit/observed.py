@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
+from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser

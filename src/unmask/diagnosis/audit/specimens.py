@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from unmask.core.entries import picked
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
 from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, OneShot, RaceRandomness, filtered

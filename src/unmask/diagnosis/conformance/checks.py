@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
+from unmask.core.entries import taken
 from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counting, cases, patterns, tiny
 from unmask.diagnosis.conformance.distributions import ALARM, p_value

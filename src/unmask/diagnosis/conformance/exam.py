@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
+from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Causal, Denoiser, Engine, Marginals, Reshaped
 from unmask.diagnosis.conformance.cases import Case, cases, patterns

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast, get_args
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, as_denoiser
@@ -69,10 +69,10 @@ def gap(
     check_seed(seed)
 
     own = {"sampler": sampler, "temperature": temperature, "draw": draw}
-    own = given(own)
+    own = entries.given(own)
     if written is None:
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
-        written = generate(base, **given(how))
+        written = generate(base, **entries.given(how))
     elif how:
         raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected it without rows. Leave one out.")
 

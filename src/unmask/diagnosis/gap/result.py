@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, Literal
 
 from torch import Tensor
 
+from unmask.core.entries import perhaps
 from unmask.core.errors import plural
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units

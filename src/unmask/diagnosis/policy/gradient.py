@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated
@@ -43,7 +43,7 @@ class Policy:
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
         if vocabulary is None:
-            vocabulary = getattr(chosen(shape, model), "vocabulary", None)
+            vocabulary = getattr(entries.chosen(shape, model), "vocabulary", None)
         self.vocabulary = arguments.whole("vocabulary", vocabulary)
 
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]

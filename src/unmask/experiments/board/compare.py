@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unmask.core.entries import column, picked
+from unmask.core.entries import chosen, column, perhaps, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.targets import sample_size

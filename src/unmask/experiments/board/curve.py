@@ -276,9 +276,11 @@ class Point:
     @cached_property
     def divergence(self) -> Estimate | None:
         """Nats per sequence; None if there is neither TER nor a bound."""
-        if self.unbounded:
+        if not bool(self.prices.isfinite().all()):
             return None
-        return mean(self.prices) if len(self.prices) else exactly(0.0)
+        if len(self.prices):
+            return mean(self.prices)
+        return None if self.unbounded else exactly(0.0)
 
     @property
     def prices(self) -> Tensor:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, get_args
 
 import torch
 
 from unmask import metrics
-from unmask.core import arguments, means
+from unmask.core import arguments, entries, means
 from unmask.core.estimates import Estimate, exactly
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap import gap as measured_gap

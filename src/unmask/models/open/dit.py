@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
 from unmask.models.open import weights

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.core.entries import without
+from unmask.core.entries import mapped, without
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.models.open import weights

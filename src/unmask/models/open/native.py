@@ -109,7 +109,7 @@ class Native(Body):
             position_ids=columns,
             attention_mask=seen.expand(len(tokens), 1, tokens.shape[1], -1),
             use_cache=reach is not None,
-            **{self.memory: perhaps(_memory, reach)},
+            **{self.memory: entries.perhaps(_memory, reach)},
         ).last_hidden_state
 
     def logits(self, states: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distribution
+from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -178,11 +179,11 @@ class Text:
         tokens = len(self.held_out)
         documents = self.corpus.held_out
         sizes = {"character": sum(map(len, documents)), "byte": sum(len(one.encode()) for one in documents)}
-        return mapped(lambda count: (count + len(documents)) / tokens, sizes)
+        return entries.mapped(lambda count: (count + len(documents)) / tokens, sizes)
 
     def bits(self, nats: float) -> dict[str, float]:
         """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
-        return renamed("bits_per_{}", mapped(lambda each: nats / math.log(2) / each, self.per_token))
+        return entries.renamed("bits_per_{}", entries.mapped(lambda each: nats / math.log(2) / each, self.per_token))
 
     def facts(self) -> dict[str, Any]:
         """Return the source and digests that a training saves, to read the same text again."""

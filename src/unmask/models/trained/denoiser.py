@@ -101,7 +101,7 @@ class Network(Denoiser):
                 f"expected tokens 0 to {self.vocabulary - 1}",
                 "Replace them by random tokens",
             )
-        columns = perhaps(lambda positions: positions.expand(len(tokens), -1), positions)
+        columns = entries.perhaps(lambda positions: positions.expand(len(tokens), -1), positions)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
         predicted = probabilities(logits).to(tokens.device)
         if self.removes == "uniform":
@@ -139,7 +139,7 @@ def read_network(
     if not trunk.shape.causal:
         if causal_model is not None:
             _check_same_symbols(model, causal_model)
-        return Network(trunk, perhaps(lambda other: load(other, device), causal_model), batch=batch)
+        return Network(trunk, entries.perhaps(lambda other: load(other, device), causal_model), batch=batch)
     if causal_model is not None:
         raise UnmaskError(f"{model} holds an AR network; --causal-model needs an MDM in --model. Swap the directories")
     return Network(ar=trunk, batch=batch)

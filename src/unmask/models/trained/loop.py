@@ -89,7 +89,7 @@ class Trained:
         if self.validation.excess_percent is not None:
             about["entropy_nats_per_token"] = self.validation.entropy
             about["excess_percent"] = self.validation.excess_percent.to_dict()
-        return about | renamed("validation_{}", self.bits)
+        return about | entries.renamed("validation_{}", self.bits)
 
 
 def train(
@@ -173,7 +173,7 @@ class Batches:
 
         parts = []
         for which in parallel.own(torch.arange(rows)).chunk(self.parts):
-            own = perhaps(lambda hidden: hidden.select(which), hidden)
+            own = None if hidden is None else hidden.select(which)
             distributions = None
             if recipe.targets == "posterior":
                 assert isinstance(self.source, Language)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core.entries import chosen
+from unmask.core.entries import chosen, perhaps
 from unmask.models.trained.shape import Shape
 
 

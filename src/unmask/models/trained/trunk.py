@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.core.entries import perhaps
 from unmask.models.trained.memory import Memory, Reach
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.windows import Windows

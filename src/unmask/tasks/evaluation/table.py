@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from unmask.core.entries import column, given, grouped, picked
+from unmask.core.entries import column, given, grouped, mapped, picked, present, renamed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, all_or_nothing, passes, share
 from unmask.core.means import mean
