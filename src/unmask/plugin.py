@@ -13,10 +13,10 @@ import json
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from unmask.core.entries import mapped
 from unmask.core.errors import needed
 
 with needed("test", "the fixture decoder_law"):
@@ -44,7 +44,7 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
         from unmask.testing import assert_law
 
         used, began = given | options, time.monotonic()
-        record = {"test": request.node.nodeid, "options": mapped(str, used)}
+        record = {"test": request.node.nodeid, "options": {name: str(value) for name, value in used.items()}}
         try:
             verdict = assert_law(loop, **used)
         except AssertionError as error:
@@ -61,11 +61,9 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    reports = [report for group in terminalreporter.stats.values() for report in group]
-    properties = [
-        pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
-    ]
-    records = [record for name, record in properties if name == NAME]
+    reports = chain.from_iterable(terminalreporter.stats.values())
+    called = [report.user_properties for report in reports if getattr(report, "when", "") == "call"]
+    records = [record for name, record in chain(*called) if name == NAME]
     if not records:
         return
     hold = sum(record["holds"] for record in records)

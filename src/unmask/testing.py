@@ -94,11 +94,9 @@ def assert_law(
     model: options of `unmask.oracle`: mask_id, dtype, shift, level, view, ordered, certain.
     """
     used = as_sampler(sampler)
-    kind: Kind = "mask"
+    kind: Kind = "causal" if used.reads == CAUSAL else "mask"
     if used.removes == "uniform":
         kind = "uniform"
-    elif used.reads == CAUSAL:
-        kind = "causal"
     if SORTING & as_filters(filters).keys():
         model = {"ordered": True} | model
     arguments.number("alarm", alarm, 0, 0.5, above=True)

@@ -59,7 +59,7 @@ def run(
     seeds = plural(board.settings.seeds, "seed")
     each = f"{seeds} with {board.settings.rows} sequences per budget"
     text.append(f"{each}; {board.seconds:.0f} s of compute.")
-    if any(failure.value is None for failure in board.failures):
+    if None in column(board.failures, "value"):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     about: dict[str, Any] = {"seconds": board.seconds, "files": files}
     about |= {"failures": list(map(asdict, board.failures))}
@@ -103,6 +103,12 @@ def compare(
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
+
+
+def _grid(table: Any) -> Grid:
+    """A table of the board without its intervals."""
+    rows = [[name, *(value for value, _ in cells)] for name, cells in table.rows]
+    return Grid(table.title, table.head, rows)
 
 
 def _place(ground: Comparing) -> str:

@@ -12,11 +12,9 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
-from operator import itemgetter
 from pathlib import Path
 from typing import TextIO
 
-from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
 GROUPS = {
@@ -98,7 +96,7 @@ def _run(words: list[str]) -> int:
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    groups = {title: mapped(itemgetter(1), group) for title, group in GROUPS.items()}
+    groups = {title: {name: group[name][1] for name in group} for title, group in GROUPS.items()}
     code = _guide("unmask", ABOUT, groups, OPTIONS, words)
     if code is not None:
         return code
@@ -127,7 +125,7 @@ def _run(words: list[str]) -> int:
     own = words
     if takes_all(command):  # later words are those of another program
         own = words[:1]
-    if any(word in HELP for word in own):
+    if set(HELP).intersection(own):
         print(parser_of(program, command).format_help(), end="")
         return 0
     from unmask.core import memory, progress

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
-from unmask.core.entries import without
+from unmask.core.entries import column, without
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep
@@ -150,8 +150,9 @@ def _plan(plan: Any, store: Path, share: Part) -> Answer:
     done = Opened(store).done
     result = {"name": plan.name, "store": str(store), "cells": len(cells)}
     result["to_do"] = sum(cell.key not in done for cell in cells)
-    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
-    return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
+    grid = column(cells, "spec")
+    text: list[tuple[str, str] | Grid | str] = [*map(_label, grid), "", *rows_of(result)]
+    return Answer(result | {"grid": grid}, text)
 
 
 def _label(spec: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
+from types import UnionType
 from typing import Any, NoReturn, TypeVar, cast
 
 from unmask.core import entries
@@ -129,10 +130,17 @@ def path(name: str, value: Any) -> Path:
     return Path(text)
 
 
-def of_kind(name: str, value: Any, kind: type, expected: str) -> Any:
+def of_kind(name: str, value: Any, kind: type | UnionType, expected: str) -> Any:
     if isinstance(value, kind):
         return value
     refuse(name, value, expected)
+
+
+def texts(name: str, value: Any, expected: str) -> Any:
+    """Several texts; a single one is refused, although its letters are texts."""
+    if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        refuse(name, value, expected)
+    return value
 
 
 def named(**aliases: str) -> Callable[[Function], Function]:

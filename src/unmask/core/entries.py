@@ -31,11 +31,6 @@ def without(entries: Mapping[Name, T], names: Iterable[Name]) -> dict[Name, T]:
     return {name: value for name, value in entries.items() if name not in left_out}
 
 
-def differing(entries: Mapping[Name, T], usual: Mapping[Name, T]) -> dict[Name, T]:
-    """The entries that differ from the usual ones."""
-    return {name: value for name, value in entries.items() if value != usual.get(name)}
-
-
 def mapped(function: Callable[[T], Result], entries: Mapping[Name, T]) -> dict[Name, Result]:
     """The function of each value, by its name."""
     return {name: function(value) for name, value in entries.items()}

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.entries import picked
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.gaffke import gaffke_end
 
@@ -67,7 +66,7 @@ class Estimate:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Estimate:
         """The estimate of a record that has its fields among others; null ends of JSON are open."""
-        ends = picked(record, cls.__dataclass_fields__)
+        ends = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         if missing := cls.__dataclass_fields__.keys() - ends.keys():
             problem = (
                 f"a record of {shown(record.get('measure', 'a number'))} has no {' and no '.join(sorted(missing))}"

@@ -155,9 +155,7 @@ def _duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 120:
         return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole / 3600:.1f} h"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
 def rename(label: str) -> None:

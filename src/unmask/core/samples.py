@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.core.entries import chosen
+from unmask.core.entries import chosen, given, taken
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
 from unmask.core.memory import available, fits
@@ -91,9 +91,7 @@ def write_tokens(
             file.write(BETWEEN.join(texts).encode() + b"\n")
         else:
             for number, row in enumerate(tokens.tolist()):
-                line: dict[str, Any] = {"tokens": row, "text": texts[number]}
-                if reasons is not None:
-                    line["reason"] = reasons[number]
+                line = {"tokens": row, "text": texts[number]} | given({"reason": taken(reasons, number)})
                 file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
 

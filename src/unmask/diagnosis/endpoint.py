@@ -307,7 +307,7 @@ def _boundaries(suite: _Suite) -> Found:
         if ended.outcome != "refused" and ended.text.strip() != expected.strip():
             return RED, f"the stop text {stop!r} across a block does not end the answer where it occurs"
 
-    if any(answer.tokens is None for answer in answers):
+    if None in entries.column(answers, "tokens"):
         return UNKNOWN, "the server does not report its number of tokens"
     also = ", and so is a stop text" if suite.fixed else ""
     return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact{also}"

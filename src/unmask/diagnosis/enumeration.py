@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -138,5 +137,5 @@ def merged(contexts: Contexts, states: States) -> States:
     distinct, which = torch.cat(columns, 1).unique(dim=0, return_inverse=True)
     mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, which, states.mass)
     first = torch.empty(len(distinct), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))
-    memory = mapped(itemgetter(first), states.memory)
+    memory = mapped(lambda value: value[first], states.memory)
     return States(states.tokens[first], mass, memory)

@@ -174,7 +174,7 @@ def _of_paths(
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
 
         middle = mean.detach()
-        around = [_around(one) for one in log.detach() - middle.unsqueeze(1)]
+        around = list(map(_around, log.detach() - middle.unsqueeze(1)))
         ends[:, rows] = middle + torch.tensor(around, dtype=torch.float64).T
 
     low, high = torch.where(error > 0, ends, nats.detach()).clamp(max=0.0)
@@ -301,13 +301,12 @@ def score(
     if isinstance(samples, Generation):
         tokens = samples.tokens
         if "sampler" not in how:
-            how = {name: samples.configuration.get(name) for name in RECORDED} | how
-        if given is None:
-            given = samples.given
+            how = entries.picked(samples.configuration, RECORDED) | how
+        given = entries.chosen(given, samples.given)
     else:
         tokens = as_tokens(samples, "samples")
 
-    how = {name: value for name, value in how.items() if value is not None}
+    how = entries.given(how)
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:

@@ -128,12 +128,8 @@ class HMM(MachineLanguage):
 
     def parameters(self) -> dict[str, Any]:
         arrays = {"initial": self.initial, "transition": self.transition, "emission": self.emission}
-        if self.final is not None:
-            arrays["final"] = self.final
-        content: dict[str, Any] = entries.mapped(lambda array: np.asarray(array).tolist(), arrays)
-        if self.end is not None:
-            content["end"] = self.end
-        return content
+        arrays |= entries.given({"final": self.final})
+        return entries.mapped(lambda array: np.asarray(array).tolist(), arrays) | entries.given({"end": self.end})
 
 
 def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:

@@ -185,7 +185,7 @@ def varied(spec: str, **options: Any) -> str:
     defaults = PRESETS.entry(name).options
     chosen = options | own
     chosen = entries.picked(chosen, dict.fromkeys((*defaults, *chosen)))
-    return written(name, entries.differing(chosen, defaults))
+    return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
 
 
 def unseeded(spec: str) -> str:

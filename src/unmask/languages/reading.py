@@ -87,8 +87,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
     """
     if isinstance(source, Language):
         return source
-    if not isinstance(source, str | Path):
-        arguments.refuse("language", source, LANGUAGE)
+    arguments.of_kind("language", source, str | Path, LANGUAGE)
 
     spec = str(source)
     name = spec.partition("(")[0].strip()

@@ -140,8 +140,7 @@ def either(texts: Iterable[str | None]) -> str | None:
 
 
 def times(text: str, least: int, most: int | None) -> str:
-    last = chosen(most, "")
-    return f"{text}{{{least},{last}}}"
+    return f"{text}{{{least},{chosen(most, '')}}}"
 
 
 def anything(levels: int) -> str:

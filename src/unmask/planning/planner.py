@@ -105,8 +105,7 @@ class Verdict:
         flop, time = self.flop_break_even, self.time_break_even
         about = self.chosen.to_dict() | {"break_even_model_calls": entries.chosen(time, flop)}
         about["break_even"] = {"flop": flop, "time": time}
-        if self.crossover is not None:
-            about["crossover"] = self.crossover
+        about |= entries.given({"crossover": self.crossover})
         return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
 
 

@@ -150,9 +150,7 @@ def reshaped(denoiser: Denoiser, temperature: float, top_p: float, top_k: int | 
     if arguments.number("guidance", guidance):
         denoiser = Guided(denoiser, guidance)
     check_sharpening(temperature, top_p, top_k)
-    if (temperature, top_p, top_k) == (1, 1, None):
-        return denoiser
-    return Sharpened(denoiser, temperature, top_p, top_k)
+    return denoiser if (temperature, top_p, top_k) == (1, 1, None) else Sharpened(denoiser, temperature, top_p, top_k)
 
 
 def _numbered(first_row: int | Sequence[int], rows: int) -> Tensor:

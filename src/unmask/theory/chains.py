@@ -82,9 +82,8 @@ class FirstOrder:
 def first_order(language: LanguageLike) -> FirstOrder | None:
     """The language as a chain, if its machine has visible states and may end anywhere; else None."""
     machine = load(language).machine
-    if machine is None or not machine.open_ended:
-        return None
-    if (symbols := machine.symbols) is None or len(np.unique(symbols)) < len(symbols):
+    symbols = None if machine is None else machine.symbols
+    if machine is None or symbols is None or len(np.unique(symbols)) < len(symbols) or not machine.open_ended:
         return None
     transition = np.zeros((machine.states, machine.states))
     transition[machine.edge_source, machine.edge_target] = machine.edge_weight

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, entries
+from unmask.core import arguments
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.specs import parse
@@ -106,7 +106,7 @@ def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
             arguments.number(name, value, 0, MOST.get(name, arguments.INFINITY))
             if value == 0 and name in ("top_p", "repetition_penalty"):
                 raise UnmaskError(f"{name} is 0; expected a positive number. Leave it out to turn it off")
-    return entries.differing(filters, NEUTRAL)
+    return {name: value for name, value in filters.items() if value != NEUTRAL[name]}
 
 
 def filtered(filters: Mapping[str, Any], marginals: Marginals, question: Question | None = None) -> Marginals:

@@ -108,7 +108,7 @@ class Observed:
     @property
     def sizes(self) -> list[int]:
         """Number of rows of each run."""
-        return [len(run.step) for run in self.runs]
+        return list(map(len, column(self.runs, "step")))
 
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""

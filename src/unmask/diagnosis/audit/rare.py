@@ -38,9 +38,9 @@ class Rare(NamedTuple):
     def fault(self) -> str:
         if self.alike:
             return "rare tokens (the same ones again)"
-        if self.written > self.expected:
-            return "no known fault explains too many rare tokens"
-        return "rare tokens (too few)"
+        return (
+            "no known fault explains too many rare tokens" if self.written > self.expected else "rare tokens (too few)"
+        )
 
     @property
     def size(self) -> str:

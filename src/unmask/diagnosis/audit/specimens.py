@@ -15,7 +15,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from unmask.core.entries import picked
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
 from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, OneShot, RaceRandomness, filtered
@@ -213,7 +212,7 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
         first = names[0] == "temperature"
         order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
-        other = meant.with_filters(picked(filters, order))
+        other = meant.with_filters({name: filters[name] for name in order})
         yield Specimen("order of filters", other, ", ".join(order))
 
     if deciding(sampler).implements("run"):

@@ -78,8 +78,7 @@ def gap(
 
     if isinstance(written, str | File):
         written = read_trace(written)
-    if not isinstance(written, Generation | Trace):
-        arguments.refuse("written", written, "a generation, a trace, or the path of a trace")
+    arguments.of_kind("written", written, Generation | Trace, "a generation, a trace, or the path of a trace")
     check_vocabulary(base, written.vocabulary)
 
     excess = None

@@ -42,9 +42,8 @@ class Policy:
         shape = getattr(model, "shape", None)
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
-        if vocabulary is None:
-            vocabulary = getattr(entries.chosen(shape, model), "vocabulary", None)
-        self.vocabulary = arguments.whole("vocabulary", vocabulary)
+        own = getattr(entries.chosen(shape, model), "vocabulary", None)
+        self.vocabulary = arguments.whole("vocabulary", entries.chosen(vocabulary, own))
 
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not self.weights:
@@ -65,9 +64,7 @@ class Policy:
             raise UnmaskError(f"length is {length}; expected at most {shape.length}, the network's. Use a shorter one")
         start = torch.full((length,), self.vocabulary)
         with torch.no_grad():
-            contexts = Contexts(
-                lambda tokens: torch.cat([self(part) for part in self.split(tokens)]), self.vocabulary, start
-            )
+            contexts = Contexts(lambda tokens: torch.cat(list(map(self, self.split(tokens)))), self.vocabulary, start)
         if bool(contexts.log.isnan().any()):
             raise UnmaskError("the model returns logits that are not numbers; expected none. Check its weights")
         contexts.log.requires_grad_()

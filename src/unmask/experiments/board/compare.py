@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from unmask.core.entries import chosen, column, perhaps, picked
+from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.targets import sample_size
@@ -137,9 +137,7 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
 
     if not side:
         enough = sample_size(float((rows.measured**2).mean()), mean.value, LEVEL)
-        why = "the interval includes 0"
-        if enough and enough > mean.n:
-            why = f"about {enough} sequences would decide"
+        why = f"about {enough} sequences would decide" if enough and enough > mean.n else "the interval includes 0"
         # what was measured would decide: only the unknown between two budgets keeps it open
         if _side(bounded_mean(rows.measured, ENDS, mean.level, METHOD)):
             why = "their budgets are too far apart in cost"
@@ -148,11 +146,9 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
     elif {1, -1} <= {_side(part.estimate(LEVEL / len(parts))) for part in parts}:
         why = f"{parts_are} disagree"
 
-    verdict: Verdict = "worse"
+    verdict: Verdict = "better" if side > 0 else "worse"
     if why:
         verdict = "not conclusive"
-    elif side > 0:
-        verdict = "better"
     return Difference(verdict, mean, tuple(band), tuple(float(part.measured.mean()) for part in parts), why)
 
 
@@ -218,7 +214,7 @@ def area_weights(model_calls: Sequence[float], length: int, early: bool = False)
 
 
 def weighted(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
+    return (torch.tensor(weights, dtype=parts[0].dtype).unsqueeze(1) * torch.stack(list(parts))).sum(0)
 
 
 @dataclass(frozen=True)
@@ -242,11 +238,9 @@ class Versus:
             return f"{self.language}: not comparable: {self.note}."
 
         verdict = f"not conclusive: {result.why}" if result.why else f"{first} is {result.verdict} than {second}"
-        over = chosen(perhaps(" from 1 to {}".format, self.length), "")
+        over = "" if self.length is None else f" from 1 to {self.length}"
         number = f"Fraction correct, mean over log2 of model calls{over}: {result.mean.points}"
-        ranges = ""
-        if self.costs is not None:
-            ranges = f"; measured at {self.costs[0]} and at {self.costs[1]} model calls"
+        ranges = "" if self.costs is None else f"; measured at {self.costs[0]} and at {self.costs[1]} model calls"
         return f"{self.language}: {verdict}. {number}, {result.mean.n} sequences{ranges}."
 
 
@@ -269,10 +263,8 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
         except UnmaskError as error:
             results.append(Versus(*about, None, note=str(error)))
 
-    if not results:
-        raise UnmaskError(f"{first} and {second} have no language in common")
     if not pairs:
-        raise UnmaskError(results[0].note)
+        raise UnmaskError(next(iter(column(results, "note")), f"{first} and {second} have no language in common"))
     if len(pairs) > 1:
         results.append(Versus(ALL, None, None, pooled(pairs)))
     return results

@@ -198,7 +198,7 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
 
     return Sample(
         digest_of(generation.tokens),
-        entries.given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
+        entries.given(entries.mapped(lambda metric: metric.values(scores), metrics.METRICS)),
         entries.mapped(lambda count: float(count.double().mean()), generation.model_calls_of),
         _bits(ground),
         diversity,
@@ -344,9 +344,7 @@ def means_of(values: Tensor, sizes: Sequence[int]) -> list[float]:
 
 def record(measure: str, estimate: Estimate | None, note: str = "", **more: Any) -> Record:
     """A number with its interval, or None and the reason. JSON has no infinity: None is an open end."""
-    about = UNKNOWN | {"note": note}
-    if estimate is not None:
-        about = finite(vars(estimate)) | {"note": ""}
+    about = UNKNOWN | {"note": note} if estimate is None else finite(vars(estimate)) | {"note": ""}
     return {"measure": measure} | about | more
 
 
