@@ -150,9 +150,8 @@ def _plan(plan: Any, store: Path, share: Part) -> Answer:
     done = Opened(store).done
     result = {"name": plan.name, "store": str(store), "cells": len(cells)}
     result["to_do"] = sum(cell.key not in done for cell in cells)
-    grid = column(cells, "spec")
-    text: list[tuple[str, str] | Grid | str] = [*map(_label, grid), "", *rows_of(result)]
-    return Answer(result | {"grid": grid}, text)
+    text: list[tuple[str, str] | Grid | str] = [*map(_label, column(cells, "spec")), "", *rows_of(result)]
+    return Answer(result | {"grid": column(cells, "spec")}, text)
 
 
 def _label(spec: dict[str, Any]) -> str:

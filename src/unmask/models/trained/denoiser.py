@@ -12,6 +12,7 @@ probabilities at the requested positions, in float64 unless there are many symbo
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def read_network(
     if not trunk.shape.causal:
         if causal_model is not None:
             _check_same_symbols(model, causal_model)
-        return Network(trunk, entries.perhaps(lambda other: load(other, device), causal_model), batch=batch)
+        return Network(trunk, entries.perhaps(partial(load, device=device), causal_model), batch=batch)
     if causal_model is not None:
         raise UnmaskError(f"{model} holds an AR network; --causal-model needs an MDM in --model. Swap the directories")
     return Network(ar=trunk, batch=batch)

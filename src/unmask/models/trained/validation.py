@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, entries
+from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
@@ -147,7 +147,7 @@ class HeldOut:
 
     def _nats(self, trunk: Trunk, rows: Tensor) -> Tensor:
         tokens = self.tokens[rows]
-        masks = entries.perhaps(lambda masks: masks.select(rows), self.masks)
+        masks = None if self.masks is None else self.masks.select(rows)
         if not isinstance(masks, Noisy):
             return self.objective.nats(trunk, trunk.device, tokens, masks)
         noisy = masks.to(trunk.device)
