@@ -258,7 +258,7 @@ class Run(NamedTuple):
         return self.model.record.order(self.tokens) if isinstance(self.model, MaskedOracle) else None
 
     def written(self, row: int, position: int) -> str:
-        """What the loop writes here, and in which step."""
+        """The token that the loop writes here, and its step."""
         token = f"writes {int(self.tokens[row, position])}"
         if self.order is None:
             return token
