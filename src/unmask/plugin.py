@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,9 @@ def decoder_law(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    reports = [report for group in terminalreporter.stats.values() for report in group]
-    properties = [
-        pair for report in reports if getattr(report, "when", "") == "call" for pair in report.user_properties
-    ]
-    records = [record for name, record in properties if name == NAME]
+    reports = chain.from_iterable(terminalreporter.stats.values())
+    called = [report.user_properties for report in reports if getattr(report, "when", "") == "call"]
+    records = [record for name, record in chain(*called) if name == NAME]
     if not records:
         return
     hold = sum(record["holds"] for record in records)

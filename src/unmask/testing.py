@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
@@ -94,12 +94,15 @@ def assert_law(
     model: options of `unmask.oracle`: mask_id, dtype, shift, level, view, ordered, certain.
     """
     used = as_sampler(sampler)
-    kind: Kind = "uniform" if used.removes == "uniform" else "causal" if used.reads == CAUSAL else "mask"
+    kind: Kind = "causal" if used.reads == CAUSAL else "mask"
+    if used.removes == "uniform":
+        kind = "uniform"
     if SORTING & as_filters(filters).keys():
         model = {"ordered": True} | model
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     both = rare and kind != "uniform" and draft is None and language == LANGUAGE
-    alarm = alarm / 2 if both else alarm
+    if both:
+        alarm /= 2
     run = called_until(loop, language, kind, rows, length, seed, limit, model, draft)
     if record and len(run.model.threads) > 1:
         reject(
@@ -151,7 +154,7 @@ def assert_same_law(
     one, two = (called_until(loop, language, kind, rows, None, seed + k, limit, model) for k, loop in loops)
     if one.tokens.shape[1] != two.tokens.shape[1]:
         fail(f"the first loop returns {one.tokens.shape[1]} positions, the second {two.tokens.shape[1]}")
-    last_of = [1 if run.order is None else int(run.order.max()) for run in (one, two)]
+    last_of = [int(entries.chosen(run.order, torch.ones(1)).max()) for run in (one, two)]
     last = max(last_of)
     statistics = Statistics(one.model.language, two.tokens, min(len(one.tokens), len(two.tokens)), last)
     mine, theirs = one.counted(statistics), two.counted(statistics)
@@ -160,15 +163,16 @@ def assert_same_law(
     worst, each = min(p_values, key=p_values.__getitem__), alarm / len(p_values)
     if p_values[worst] >= each:
         return
-    impossible, bits = (
-        "{:.4g} and {:.4g}".format(*(float(part.double().mean()) for part in parts))
-        for parts in ((mine.invalid, theirs.invalid), (mine.bits, theirs.bits))
-    )
+    impossible, bits = _means(mine.invalid, theirs.invalid), _means(mine.bits, theirs.bits)
     fail(
         f"the loops differ in {worst}: p = {p_values[worst]:.2g}; an alarm is below {each:.2g}",
         f"impossible sequences, first and second: {impossible}; surprise of a sequence in bits: {bits}",
         f"steps with a change, at most: {last_of[0]} and {last_of[1]}" if last > 1 else "steps are not compared",
     )
+
+
+def _means(one: Tensor, two: Tensor) -> str:
+    return f"{float(one.double().mean()):.4g} and {float(two.double().mean()):.4g}"
 
 
 def assert_same_tokens(
@@ -197,15 +201,11 @@ def assert_same_tokens(
     if not bool(differ.any()):
         return
     step = int(when[differ].min())
-    row, position = (int(i) for i in (differ & (when == step)).nonzero()[0])
-    written = [
-        f"the {name} writes {int(run.tokens[row, position])}"
-        + ("" if run.order is None else f" in step {int(run.order[row, position])}")
-        for name, run in (("first", one), ("second", two))
-    ]
+    row, position = (differ & (when == step)).nonzero()[0].tolist()
+    written = f"the first {one.written(row, position)}, the second {two.written(row, position)}"
     where = f"row {row}, position {position}"
     many = f"{int(differ.any(1).sum())} of {len(differ)} rows differ"
-    fail(f"the loops differ first in {unit} {step}: at {where} {', '.join(written)}", many)
+    fail(f"the loops differ first in {unit} {step}: at {where} {written}", many)
 
 
 def assert_same_likelihood(
@@ -229,7 +229,9 @@ def assert_same_likelihood(
     """
     arguments.number("tolerance", tolerance)
     one, two = rollout.detach().cpu(), update.detach().cpu()
-    counted, scores, written = (part if part is None else part.detach().cpu() for part in (mask, logits, tokens))
+    counted, scores, written = (
+        entries.perhaps(lambda one: one.detach().cpu(), part) for part in (mask, logits, tokens)
+    )
     apart = difference(one, two, counted, scores, written, tolerance)
     if apart is None:
         return
@@ -254,6 +256,13 @@ class Run(NamedTuple):
     def order(self) -> Tensor | None:
         """The step (B, L) that revealed each token, if the oracle knows it."""
         return self.model.record.order(self.tokens) if isinstance(self.model, MaskedOracle) else None
+
+    def written(self, row: int, position: int) -> str:
+        """The token that the loop writes here, and its step."""
+        token = f"writes {int(self.tokens[row, position])}"
+        if self.order is None:
+            return token
+        return f"{token} in step {int(self.order[row, position])}"
 
     def counted(self, statistics: Statistics) -> Rows:
         """The statistics of the tokens, and of their steps."""
@@ -329,7 +338,7 @@ def checked(returned: Any, model: Oracle, length: int | None) -> Tensor:
     if start is not None and bool((tokens[:, 0] == start).all()):
         tokens = tokens[:, 1:]
     if mask is not None and bool((tokens == mask).any()):
-        row, position = (int(i) for i in (tokens == mask).nonzero()[0])
+        row, position = (tokens == mask).nonzero()[0].tolist()
         many = f"{int((tokens == mask).sum())} of {tokens.numel()} positions are still hidden (id {mask})"
         reject(
             f"{many}, first in row {row}, position {position}", "Reveal all positions that are left in the last step"

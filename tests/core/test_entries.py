@@ -24,7 +24,15 @@ def test_entries_by_name_are_there_once_and_in_order(mapping, names):
     assert list(picked) == [name for name in names if name in mapping]
     assert list(others) == [name for name in mapping if name not in names]
     assert entries.given(mapping).items() == {item for item in mapping.items() if item[1] is not None}
+    assert entries.present(mapping.values()) == list(entries.given(mapping).values())
     assert entries.assignments(mapping) == [f"{name}={value}" for name, value in entries.given(mapping).items()]
+
+
+@given(st.dictionaries(NAMES, st.integers()))
+def test_values_change_under_their_names_and_names_over_their_values(mapping):
+    assert entries.mapped(str, mapping) == {name: str(value) for name, value in mapping.items()}
+    assert entries.renamed("bits_per_{}", mapping) == {f"bits_per_{name}": value for name, value in mapping.items()}
+    assert list(entries.mapped(str, mapping)) == list(mapping)
 
 
 @given(st.lists(st.tuples(NAMES, st.integers())))
@@ -50,5 +58,6 @@ def test_one_value_or_several(value, several):
 
 def test_what_is_missing_stays_so_and_zero_is_there():
     assert [entries.chosen(0, 5), entries.chosen(None, 5)] == [0, 5]
+    assert [entries.perhaps(str, 0), entries.perhaps(str, None)] == ["0", None]
     assert entries.taken(None, [0]) is None
     assert entries.taken(torch.tensor([4, 5]), torch.tensor([1])).tolist() == [5]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Counts, Engine, Grid, Measuring, engine_on
+from unmask.core.entries import column, present
 from unmask.experiments.board.settings import Comparing
 
 Sampler = Annotated[str, "SAMPLER"]
@@ -51,20 +52,17 @@ def run(
     settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
     published = publish(BOARD, settings, out, **options)
     board = published.measured
-    files = [str(path) for path in published.files]
-    text: list[Grid | str] = [
-        Grid(table.title, table.head, [[name, *(value for value, _ in cells)] for name, cells in table.rows])
-        for table in tables(board)
-    ]
+    files = list(map(str, published.files))
+    text: list[Grid | str] = list(map(_grid, tables(board)))
     text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
 
     seeds = plural(board.settings.seeds, "seed")
     each = f"{seeds} with {board.settings.rows} sequences per budget"
     text.append(f"{each}; {board.seconds:.0f} s of compute.")
-    if any(failure.value is None for failure in board.failures):
+    if None in column(board.failures, "value"):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-    about |= {"failures": [asdict(failure) for failure in board.failures]}
+    about |= {"failures": list(map(asdict, board.failures))}
     about |= {"standings": [record for record in board.records if record["budget"] is None]}
     return Answer(about, [*text, *files])
 
@@ -101,10 +99,16 @@ def compare(
     engine = engine_on(_place(ground), engine)
     verdicts = versus(first, second, Settings(**vars(ground)), store=store, engine=engine)
     text = [verdict.sentence(first, second) for verdict in verdicts]
-    each = [verdict.budgets for verdict in verdicts if verdict.budgets is not None]
+    each = present(column(verdicts, "budgets"))
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
     return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
+
+
+def _grid(table: Any) -> Grid:
+    """A table of the board without its intervals."""
+    rows = [[name, *(value for value, _ in cells)] for name, cells in table.rows]
+    return Grid(table.title, table.head, rows)
 
 
 def _place(ground: Comparing) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, File, Model, Named, Switch, refuse
+from unmask.core.entries import given
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def command(
     written: Generation | Trace
     if trace is None:
         chosen = asdict(replace(sampling, sampler=sampling.sampler or Sampling().sampler)) | start
-        written = generate(source, seed=seed, trace=True, **{k: v for k, v in chosen.items() if v is not None})
+        written = generate(source, seed=seed, trace=True, **given(chosen))
         how: dict[str, Any] = {}
     elif (amount, prompting) != limits or replace(sampling, sampler="", temperature=1.0) != NO_SAMPLER:
         raise UnmaskError(

@@ -147,7 +147,7 @@ def schedule_of(text: str) -> str | list[float]:
     if not text.lstrip().startswith("["):
         return text
     try:
-        return [float(number) for number in ast.literal_eval(text)]
+        return list(map(float, ast.literal_eval(text)))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise UnmaskError(f"--schedule is {shown(text)}; expected a name, or numbers such as '[0.2, 0.8]'") from error
 

@@ -125,7 +125,7 @@ def _run(words: list[str]) -> int:
     own = words
     if takes_all(command):  # later words are those of another program
         own = words[:1]
-    if any(word in HELP for word in own):
+    if set(HELP).intersection(own):
         print(parser_of(program, command).format_help(), end="")
         return 0
     from unmask.core import memory, progress

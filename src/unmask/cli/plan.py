@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch, Word, refuse
+from unmask.core.entries import chosen, given, perhaps
 
 SUBJECTS = (
     "--language (a known language)",
@@ -95,10 +96,8 @@ def command(
         others = of_records | {"language": language, "results": results or None, "batch": batch}
         others |= _unless("kl", metric=metric)
         refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
-        how: dict[str, Any] = {"schedule": schedule, "target": target, "times": times}
-        if length is not None:
-            how["length"] = length
-        return _of_open(model, card, device, prompts, texts, verbose, how | {"seed": seed})
+        how = {"schedule": schedule, "target": target, "times": times, "seed": seed} | given({"length": length})
+        return _of_open(model, card, device, prompts, texts, verbose, how)
 
     of_open = {"card": card, "seed": seed or None} | _unless("auto", device=device)
     refuse(of_open, "applies to open models. Add --prompts or --texts, or leave it out")
@@ -166,10 +165,7 @@ def _of_open(
 
     if model is None:
         raise UnmaskError("--prompts and --texts need an open model. Add --model NAME (see `unmask show model`)")
-    if prompts is not None:
-        how["prompts"] = read_prompts(prompts)
-    if texts is not None:
-        how["texts"] = read_texts(texts)
+    how |= given({"prompts": perhaps(read_prompts, prompts), "texts": perhaps(read_texts, texts)})
 
     predicted = forecast(load_model(model, card=card, device=device), **how)
     if verbose:
@@ -210,8 +206,7 @@ def _of_sampler(
         )
     if times is not None:
         check_times(times)
-    if length is None:
-        length = LENGTH
+    length = chosen(length, LENGTH)
     source, most = Source(language, length=length), 4 * length
     source.q.check_length(length)
     first, *_ = steps_for_ser(source, Amount(rows=ROWS), schedule, sampler, target, most)
@@ -236,9 +231,7 @@ def _of_language(
     from unmask.planning.planner import plan
 
     if model is None:
-        if length is None:
-            length = LENGTH
-        verdict = plan(str(language), length, metric, target, *how)
+        verdict = plan(str(language), chosen(length, LENGTH), metric, target, *how)
     else:
         from unmask.diagnosis.learning import of_language
         from unmask.models.loading import studied

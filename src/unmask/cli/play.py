@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from unmask.cli.generate import begin
 from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
+from unmask.core.entries import given
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 PAGE = Path("play.html")
@@ -111,7 +112,7 @@ def command(
         loaded, start, reader = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
         known = None if language is None else languages.load(language)
         how = {"language": known, "gap": gap, "row": row, "seed": seed} | start
-        how |= {name: value for name, value in asdict(sampling).items() if value is not None}
+        how |= given(asdict(sampling))
         if reader is not None:
             how["symbols"] = lambda token: reader.written([token])
         player = play(loaded, against=against, **how)

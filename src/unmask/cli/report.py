@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
+from unmask.core.entries import mapped
 
 if TYPE_CHECKING:
     from unmask.report.publishing import Published
@@ -143,7 +144,7 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
     check_directory(out, PAGE)
     shown, files = publishing.report(directories, out, svg)
     page = (out / PAGE).resolve()
-    about: dict[str, Any] = {"page": str(page), "files": [str(file) for file in files]}
+    about: dict[str, Any] = {"page": str(page), "files": list(map(str, files))}
     about |= {"points": len(shown.results.points), "missing": shown.results.missing, "verdict": None}
 
     text = []
@@ -162,8 +163,8 @@ def answer_of(published: Published[Any]) -> Answer:
     from unmask.report.verdict import summary, table
 
     shown = published.shown
-    networks = {name: str(place) for name, place in shown.results.networks.items()}
-    about: dict[str, Any] = {"page": str(published.page), "files": [str(path) for path in published.files]}
+    networks = mapped(str, shown.results.networks)
+    about: dict[str, Any] = {"page": str(published.page), "files": list(map(str, published.files))}
     about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
     cards = shown.view.cards(shown.results, shown.state)
     about |= {"sentences": [f"{number}: {words}" for number, words in cards]}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
+from unmask.core.entries import given, mapped
 
 if TYPE_CHECKING:
     from unmask.core.registry import Entry, Registry
@@ -153,9 +154,9 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
 
     if model is None:
         lines = [(name, f"{one.repository}, {one.attention}, {one.licence}") for name, one in sorted(CARDS.items())]
-        return Answer({name: msgspec.to_builtins(one) for name, one in CARDS.items()}, lines)
+        return Answer(mapped(msgspec.to_builtins, CARDS), lines)
     card = described(model)
-    tokens = {name: number for name, number in msgspec.to_builtins(card.tokens).items() if number is not None}
+    tokens = given(msgspec.to_builtins(card.tokens))
     rows: list[tuple[str, str]] = [
         ("repository", card.repository),
         ("revision", card.revision or "the newest"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
+from unmask.core.entries import column, without
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep
@@ -149,8 +150,8 @@ def _plan(plan: Any, store: Path, share: Part) -> Answer:
     done = Opened(store).done
     result = {"name": plan.name, "store": str(store), "cells": len(cells)}
     result["to_do"] = sum(cell.key not in done for cell in cells)
-    text: list[tuple[str, str] | Grid | str] = [*(_label(cell.spec) for cell in cells), "", *rows_of(result)]
-    return Answer(result | {"grid": [cell.spec for cell in cells]}, text)
+    text: list[tuple[str, str] | Grid | str] = [*map(_label, column(cells, "spec")), "", *rows_of(result)]
+    return Answer(result | {"grid": column(cells, "spec")}, text)
 
 
 def _label(spec: dict[str, Any]) -> str:
@@ -173,7 +174,7 @@ def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
     from unmask.core.tables import rows_of
 
-    table = {name: value for name, value in counts.items() if name != "failures"}
+    table = without(counts, ["failures"])
     if (driver := counts["driver"]) is not None:
         table["driver"] = f"process {driver['pid']} on {driver['host']}"
     failed = [f"  failed: {_label(one['cell'])}: {one['error']}" for one in counts["failures"][:SHOWN]]

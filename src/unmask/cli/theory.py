@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from unmask.cli.options import Answer, Name
+from unmask.core.entries import renamed, without
 
 
 def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "linear") -> Answer:
@@ -26,8 +27,8 @@ def exact(*, language: Name, length: int = 512, steps: int, schedule: str = "lin
 
     known = languages.load(language)
     result = values(known, length, deltas(schedule, steps, Fit(known, length))).to_dict()
-    plain = {name: value for name, value in result.items() if name != "notes"}
-    return Answer(result, rows_of(plain | {f"note {number}": note for number, note in enumerate(result["notes"], 1)}))
+    notes = renamed("note {}", dict(enumerate(result["notes"], 1)))
+    return Answer(result, rows_of(without(result, ["notes"]) | notes))
 
 
 def listed() -> Answer:

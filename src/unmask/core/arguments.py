@@ -15,8 +15,10 @@ from functools import wraps
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
+from types import UnionType
 from typing import Any, NoReturn, TypeVar, cast
 
+from unmask.core import entries
 from unmask.core.errors import UnmaskError, listed, shown, unknown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,6 +30,11 @@ MOST_STEPS = 2**24  # the number of random numbers of a position
 MOST_ROWS = 10**9  # rows that are measured block by block
 MOST_THREADS = 2**12
 
+# what a number is, if it is above the least one, or from it on
+WITHIN = {True: "a number above {:g}, at most {:g}", False: "a number from {:g} to {:g}"}
+FROM_ZERO = {True: "a positive number", False: "0 or a positive number"}
+FROM_LEAST = {True: "a number above {:g}", False: "a number of at least {:g}"}
+
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
     raise UnmaskError(f"{name} is {shown(value)}; expected {expected}")
@@ -35,7 +42,7 @@ def refuse(name: str, value: Any, expected: str) -> NoReturn:
 
 def at_most_one(options: Mapping[str, object]) -> None:
     """Raise an error if two of these options are given."""
-    named = [name for name, value in options.items() if value is not None]
+    named = list(entries.given(options))
     if len(named) > 1:
         raise UnmaskError(f"{' and '.join(named)} exclude each other. Leave one of them out")
 
@@ -57,7 +64,9 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST, what: str = "
         return number
     if most < FEW:
         refuse(name, value, f"{least} to {_top(most)}{what}")
-    refuse(name, value, f"at least {least}{what}" if number < least else f"at most {_top(most)}{what}")
+    if number < least:
+        refuse(name, value, f"at least {least}{what}")
+    refuse(name, value, f"at most {_top(most)}{what}")
 
 
 def _top(most: int) -> str:
@@ -76,13 +85,13 @@ def number(
             return real
 
     if most < INFINITY:
-        span = f"a number above {least:g}, at most {most:g}" if above else f"a number from {least:g} to {most:g}"
+        span = WITHIN[above].format(least, most)
     elif least == -INFINITY:
         span = "a finite number"
     elif least == 0:
-        span = "a positive number" if above else "0 or a positive number"
+        span = FROM_ZERO[above]
     else:
-        span = f"a number above {least:g}" if above else f"a number of at least {least:g}"
+        span = FROM_LEAST[above].format(least)
     if isinstance(value, Integral) and abs(int(value)) > MOST:
         what = f"{what}, a whole one of 64 bits"
     refuse(name, value, f"{span}{what}")
@@ -121,10 +130,17 @@ def path(name: str, value: Any) -> Path:
     return Path(text)
 
 
-def of_kind(name: str, value: Any, kind: type, expected: str) -> Any:
+def of_kind(name: str, value: Any, kind: type | UnionType, expected: str) -> Any:
     if isinstance(value, kind):
         return value
     refuse(name, value, expected)
+
+
+def texts(name: str, value: Any, expected: str) -> Any:
+    """Several texts; a single one is refused, although its letters are texts."""
+    if isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        refuse(name, value, expected)
+    return value
 
 
 def named(**aliases: str) -> Callable[[Function], Function]:

@@ -122,7 +122,7 @@ def _warn_uncached() -> None:  # once per process
 def digest(source: str) -> str:
     """Digest of a file and of all files whose kernels it may call."""
     files = {Path(source), *(path for pattern in CALLED for path in PACKAGE.glob(pattern))}
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
+    return hashlib.sha256(b"".join(map(Path.read_bytes, sorted(files)))).hexdigest()[:16]
 
 
 class _Locator:

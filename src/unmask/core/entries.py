@@ -6,10 +6,11 @@ A given entry is one that is not None.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Result = TypeVar("Result")
 Key = TypeVar("Key", bound=Hashable)
 Name = TypeVar("Name", bound=Hashable)
 
@@ -30,6 +31,16 @@ def without(entries: Mapping[Name, T], names: Iterable[Name]) -> dict[Name, T]:
     return {name: value for name, value in entries.items() if name not in left_out}
 
 
+def mapped(function: Callable[[T], Result], entries: Mapping[Name, T]) -> dict[Name, Result]:
+    """The function of each value, by its name."""
+    return {name: function(value) for name, value in entries.items()}
+
+
+def renamed(form: str, entries: Mapping[Any, T]) -> dict[str, T]:
+    """The entries under names of this form: "validation_{}"."""
+    return {form.format(name): value for name, value in entries.items()}
+
+
 def assignments(entries: Mapping[str, Any]) -> list[str]:
     """Each given entry as "name=value"."""
     return [f"{name}={value}" for name, value in given(entries).items()]
@@ -38,6 +49,11 @@ def assignments(entries: Mapping[str, Any]) -> list[str]:
 def column(records: Iterable[Any], field: str) -> list[Any]:
     """One field of each record; "value.low" is a field of a field."""
     return list(map(attrgetter(field), records))
+
+
+def present(values: Iterable[T | None]) -> list[T]:
+    """The values that are not None."""
+    return [value for value in values if value is not None]
 
 
 def grouped(items: Iterable[T], key: Callable[[T], Key]) -> dict[Key, list[T]]:
@@ -58,6 +74,11 @@ def chosen(value: T | None, usual: T) -> T:
     return usual if value is None else value
 
 
+def perhaps(function: Callable[[T], Result], value: T | None) -> Result | None:
+    """The function of a value; None of None."""
+    return None if value is None else function(value)
+
+
 def taken(values: Any, which: Any) -> Any:
     """These entries of a tensor or an array; None without one."""
-    return None if values is None else values[which]
+    return perhaps(itemgetter(which), values)

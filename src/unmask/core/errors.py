@@ -100,11 +100,10 @@ def unknown(noun: str, name: str, known: Iterable[str], otherwise: str = "") -> 
     names = sorted(set(known))
     bare = {one.lstrip("-"): one for one in names}  # dashes of options make all of them alike
     wanted = name[:SHOWN].lower().lstrip("-")
-    joined = [one for one in wanted.split(",") if one in bare]  # strided,ancestral: either of them
-    parts = [SYNONYMS[wanted]] if SYNONYMS.get(wanted) in bare else joined
+    parts = [one for one in (SYNONYMS.get(wanted), *wanted.split(",")) if one in bare]  # strided,ancestral: either
     parts = parts or [one for one in bare if set(one.split("-")) <= set(wanted.split("-"))]  # --training-steps: --steps
     close = parts or difflib.get_close_matches(wanted, list(bare), n=3, cutoff=0.6)
-    near = [bare[one] for one in close]
+    near = list(map(bare.__getitem__, close))
     hint = f"did you mean {' or '.join(near)}?" if near else otherwise or f"known: {listed(names)}"
     return UnmaskError(f"unknown {noun} {shown(name)}; {hint}")
 

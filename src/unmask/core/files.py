@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.reading import KINDS, OTHER
 
@@ -136,20 +137,20 @@ def write_json(path: str | Path, content: Any) -> None:
 
 def finite(value: Any) -> Any:
     """The value with None in place of infinities, which JSON lacks: the open end of an interval is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, list | tuple):
         return list(map(finite, value))
-    if isinstance(value, str | int) or value is None or not isinstance(value, Mapping):
-        return value
-    return {name: finite(entry) for name, entry in value.items()}
+    if isinstance(value, Mapping):
+        return mapped(finite, value)
+    return value
 
 
 def origin(**configuration: Any) -> dict[str, Any]:
     """The origin of a file: everything needed to produce it again."""
     program = Path(sys.argv[0]).name  # another machine does not have its directory
     return {
-        "command": ["unmask" if program == "__main__.py" else program, *sys.argv[1:]],
+        "command": [{"__main__.py": "unmask"}.get(program, program), *sys.argv[1:]],
         "configuration": configuration,
         "versions": {package: version(package) or "not installed" for package in USED},
         "code": code(),

@@ -68,7 +68,7 @@ def exceeds(gains: Floats, shapes: Floats) -> float:
 
     straight = _along(gains, shapes, saddle, width, 0.0)
     bent = _along(gains, shapes, saddle, width, bend)
-    best = bent if np.abs(bent).sum() < np.abs(straight).sum() else straight  # also if the bent sum overflows
+    best = min(straight, bent, key=lambda line: np.abs(line).sum())  # the straight one, if the bent sum overflows
     return float(best.real.sum() / np.pi)
 
 

@@ -59,9 +59,8 @@ def elsewhere(name: str) -> str:
     """Where a package has this public name: "unmask.testing.assert_law"; "" if none has."""
     declares = re.compile(rf"^(?:def|class) {name}\b|^    from .* as {name}$", re.MULTILINE)
     files = [*sorted(PACKAGE.glob("**/__init__.py")), *PACKAGE.glob("*.py")]
-    homes = [
-        file.parent if file.stem == "__init__" else file.with_suffix("")
-        for file in files
-        if declares.search(file.read_text("utf-8"))
-    ]
-    return ".".join((*homes[0].relative_to(PACKAGE.parent).parts, name)) if homes else ""
+    for file in files:
+        if declares.search(file.read_text("utf-8")):
+            home = file.relative_to(PACKAGE.parent).with_suffix("").parts
+            return ".".join((*home, name)).replace(".__init__.", ".")
+    return ""

@@ -26,6 +26,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen
 from unmask.core.estimates import LEAST, LEVEL, Estimate, bounded_mean, by_group
 
 SEEN = 12  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals cover the mean
@@ -35,8 +36,9 @@ RARE = 0.2  # fraction of the rows below which those that carry the mean are few
 
 def units(rows: int, groups: Tensor | None) -> int:
     """Number of independent rows: those of one group (n numbers) are not, unless it is the only one."""
-    several = 1 if groups is None else len(groups.unique())
-    return rows if several == 1 else several
+    if groups is None or (several := len(groups.unique())) == 1:
+        return rows
+    return several
 
 
 def carriers(values: Tensor) -> float:
@@ -104,7 +106,7 @@ def interval(
     """The mean of values (n), none below `least`; or per count (n): a ratio of sums, linearized.
 
     seen: the number of independent rows that should show the rare event."""
-    size = torch.ones_like(values) if count is None else count.double()
+    size = chosen(count, torch.ones_like(values)).double()
     share = size / size.mean()
     value = float(values.sum() / size.sum())
     each = values / size.mean() + value * (1 - share)

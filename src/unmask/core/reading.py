@@ -240,7 +240,7 @@ def _plain(message: str, kind: Any) -> str:
     if strange := re.fullmatch(
         r"(?:Object contains unknown (field)|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL
     ):
-        noun = "key" if strange[1] else "value"
+        noun = {"field": "key"}.get(strange[1], "value")
         names = _known(kind, path)
         if not names:
             return message

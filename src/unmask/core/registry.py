@@ -20,6 +20,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType, UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError, cut, shown, unknown
 from unmask.core.lazy import PACKAGE
 from unmask.core.specs import called, parse, unlike
@@ -181,7 +182,7 @@ class Registry(Generic[Made]):
             self._complete = True
             for module in dict.fromkeys(self.index.values()):
                 import_module(module)
-            self._makers = {name: self._makers[name] for name in self.index} | self._makers
+            self._makers = picked(self._makers, self.index) | self._makers
         return self._makers
 
     def name_of(self, maker: Callable[..., Made]) -> str | None:
@@ -203,7 +204,7 @@ class Registry(Generic[Made]):
         if name not in offers:
             raise unknown(self.noun, name, self.makers.keys() | offers.keys())
         if len(offers[name]) > 1:
-            choices = " or ".join(sorted(offer.value for offer in offers[name]))
+            choices = " or ".join(sorted(column(offers[name], "value")))
             raise UnmaskError(
                 f"{len(offers[name])} installed packages offer a {self.noun} {name!r}; expected {choices}"
             )
@@ -250,7 +251,7 @@ class Registry(Generic[Made]):
     def _offers(self) -> dict[str, list[EntryPoint]]:
         offers: dict[str, list[EntryPoint]] = {}
         for entry in installed(self.group) if self.group else ():
-            if entry.value not in [offer.value for offer in offers.setdefault(entry.name, [])]:  # not installed twice
+            if entry.value not in column(offers.setdefault(entry.name, []), "value"):  # not installed twice
                 offers[entry.name].append(entry)
         return offers
 
@@ -263,7 +264,7 @@ class Registry(Generic[Made]):
         elif not inspect.isroutine(maker):
             raise UnmaskError(f"{label} is an object of type {type(maker).__name__}; expected a class or a function")
         elif not (self.undeclared and _says_nothing(maker)) and not _returns(maker, self.returns):
-            expected = " or ".join(kind.__name__ for kind in self.returns)
+            expected = " or ".join(column(self.returns, "__name__"))
             kind = f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
             raise UnmaskError(
                 f"{label} is a function that is not declared to return {kind}",
@@ -291,7 +292,7 @@ def _installed(group: str, *directories: str) -> EntryPoints:
 
 def _imported(label: str, path: str) -> Any:
     """The object at module:attribute; the module may be in the working directory."""
-    module, _, attribute = (part.strip() for part in path.partition("[")[0].partition(":"))
+    module, _, attribute = map(str.strip, path.partition("[")[0].partition(":"))
     if "" not in sys.path:
         sys.path.append("")  # last, so that it hides no installed module
 
@@ -372,7 +373,7 @@ def modules(noun: str) -> dict[str, str]:
 def check_name(noun: str, specification: str) -> None:
     """Raise the error of an unknown name before slow imports; noun: one of OFFERED."""
     name = specification.partition("(")[0].strip()
-    known = {name for one in OFFERED[noun] for name in modules(one)}
+    known = set[str]().union(*map(modules, OFFERED[noun]))
     if name in known or not PLAIN.fullmatch(name) or os.path.exists(name):
         return
 

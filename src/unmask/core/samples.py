@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.core.entries import chosen, given, taken
 from unmask.core.errors import UnmaskError, cut
 from unmask.core.files import atomic
 from unmask.core.memory import available, fits
@@ -90,9 +91,7 @@ def write_tokens(
             file.write(BETWEEN.join(texts).encode() + b"\n")
         else:
             for number, row in enumerate(tokens.tolist()):
-                line: dict[str, Any] = {"tokens": row, "text": texts[number]}
-                if reasons is not None:
-                    line["reason"] = reasons[number]
+                line = {"tokens": row, "text": texts[number]} | given({"reason": taken(reasons, number)})
                 file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
 
@@ -112,7 +111,7 @@ def read_texts(path: str | Path) -> list[str]:
     if suffix == TEXT_SUFFIX:
         texts = read_text(path).removesuffix("\n").split(BETWEEN)
     elif suffix == ".jsonl":
-        texts = [line if isinstance(line, str) else line.text for _, line in read_lines(path, str | Line)]
+        texts = [getattr(line, "text", line) for _, line in read_lines(path, str | Line)]
     else:
         raise UnmaskError(f"{path} is not a file of texts; expected .txt or .jsonl")
     if not any(texts):
@@ -150,11 +149,11 @@ def _read_jsonl(path: Path, hidden: int | None) -> Ints:
     schema = Row | list[Token] if hidden is None else HiddenRow | list[Token | None]
     rows: list[Ints] = []
     for number, line in read_lines(path, schema, most=available() // TEXT):
-        tokens = line if isinstance(line, list) else line.tokens
+        tokens = getattr(line, "tokens", line)
         if not tokens:
             raise UnmaskError(f'{path}, line {number} has no token; expected a list, or an object with "tokens"')
         if hidden is not None and None in tokens:
-            tokens = [hidden if token is None else token for token in tokens]
+            tokens = [chosen(token, hidden) for token in tokens]
         if rows and len(tokens) != len(rows[0]):
             raise UnmaskError(
                 f"{path}, line {number} has {len(tokens)} tokens, but the first row has {len(rows[0])}",
@@ -172,7 +171,8 @@ def account_path(path: str | Path) -> Path:
 def given_path(path: str | Path) -> Path:
     """Path of the tokens that samples were given: samples.given.npy for samples.npy and for samples.txt."""
     path = Path(path)
-    return path.with_suffix(f".given{SUFFIXES[0] if path.suffix == TEXT_SUFFIX else path.suffix}")
+    suffix = {TEXT_SUFFIX: SUFFIXES[0]}.get(path.suffix, path.suffix)
+    return path.with_suffix(f".given{suffix}")
 
 
 def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:

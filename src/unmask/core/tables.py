@@ -11,6 +11,7 @@ from unmask.core.errors import plain
 Row = tuple[str, str]
 BRIEF = 6  # lines of a result in a notebook
 WIDE = 140  # columns of output to a file or another program
+WORDS = {None: "-", True: "yes", False: "no"}
 
 
 def as_table(self: Any) -> str:
@@ -96,8 +97,6 @@ def _text(value: Any) -> str:
         from unmask.core.estimates import Estimate  # which loads scipy
 
         return str(Estimate.of_record(value))
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return WORDS[value]
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -25,7 +25,9 @@ def standing(low: float, high: float, target: float, rises: bool) -> str:
         low, high, target = -high, -low, -target
     if low >= target:
         return MEETS
-    return MAY if high >= target else MISSES
+    if high >= target:
+        return MAY
+    return MISSES
 
 
 def cheapest(options: Sequence[T], of: Callable[[T], str], cost: Callable[[T], Any]) -> T | None:

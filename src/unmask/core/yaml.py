@@ -10,6 +10,7 @@ import math
 import re
 from typing import Any
 
+from unmask.core.entries import perhaps
 from unmask.core.errors import needed, shown
 
 with needed("sweep", "a file of YAML"):
@@ -32,7 +33,7 @@ def parse(text: str, depth: int) -> Any:
         node = loader.get_single_node()
     finally:
         loader.dispose()
-    return None if node is None else _value(node)
+    return perhaps(_value, node)
 
 
 class _Loader(yaml.BaseLoader):  # type: ignore[misc]

@@ -131,7 +131,7 @@ class Client:
         if isinstance(value, Mapping):
             return {self.masked(name): self.masked(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [self.masked(inner) for inner in value]
+            return list(map(self.masked, value))
         return _masked(value, self.key) if isinstance(value, str) and self.key else value
 
     def _http(self) -> httpx.AsyncClient:

@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from unmask.core import entries
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Denoiser, Marginals
@@ -109,7 +111,7 @@ class Step:
         alpha = Schedule(self.delta).alpha
         last = min(self.index, len(self.delta) - 1)
         whole = {"count": self.count, "step": self.index + 1, "steps": len(self.delta), "turn": self.index + 1}
-        return {name: torch.full((rows,), value) for name, value in whole.items()} | {
+        return entries.mapped(lambda value: torch.full((rows,), value), whole) | {
             "alpha": alpha[last].expand(rows),
             "alpha_next": alpha[last + 1].expand(rows),
         }
@@ -122,7 +124,7 @@ class Tabled(Denoiser):
         self.contexts, self.vocabulary = contexts, contexts.vocabulary
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        columns = (torch.arange(tokens.shape[1]) if positions is None else positions).expand(len(tokens), -1)
+        columns = entries.chosen(positions, torch.arange(tokens.shape[1])).expand(len(tokens), -1)
         return self.contexts.p.detach()[self.contexts.number(tokens).unsqueeze(1), columns]
 
 
@@ -213,7 +215,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
             hidden=hidden,
             revealed=step.inside & ~hidden,
             certainty=torch.zeros(0).as_subclass(Unread),
-            memory={name: value[parents] for name, value in states.memory.items()},
+            memory=entries.mapped(itemgetter(parents), states.memory),
             live=live,
             own=hidden,
             odds=[],
@@ -225,7 +227,7 @@ def chosen(contexts: Contexts, sampler: Sampler, states: States, hidden: Tensor,
         if not choice.done is choice.stay is choice.odds is None:
             raise UnmaskError("it ends rows, stays in a block or replaces tokens; expected it to reveal and to hide")
 
-        after = torch.where(choice.reveal, drawn if choice.tokens is None else choice.tokens, before)
+        after = torch.where(choice.reveal, entries.chosen(choice.tokens, drawn), before)
         return after if choice.hide is None else after.masked_fill(choice.hide, contexts.vocabulary), view, rng
 
     # an order of equal scores matters only where it changes a text that can occur

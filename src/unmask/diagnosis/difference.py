@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from unmask.core.entries import column, present
 from unmask.core.errors import UnmaskError
 from unmask.samplers.trace import Row, Step, Trace
 
@@ -145,7 +146,7 @@ def difference(a: Trace, b: Trace) -> Difference:
 
     rows = [_compared(number, *pair) for number, pair in enumerate(zip(a.rows, b.rows, strict=True))]
     differing = [(row.first, row) for row in rows if row.first is not None]
-    splits = [row.split for row in rows if row.split is not None]
+    splits: list[Split] = present(column(rows, "split"))
     pairs = [pair for row in rows for pair in row.pairs]
     doubts = list(filter(attrgetter("differs"), pairs))
 

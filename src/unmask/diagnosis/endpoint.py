@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from operator import ne
 from typing import Any, NamedTuple
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, cut
 from unmask.diagnosis.client import TOTAL, Answer, Client
 from unmask.diagnosis.counts import one_sample, two_samples
@@ -74,7 +74,7 @@ class Audit:
         return asdict(self) | {"verdicts": [one._asdict() for one in self.verdicts], "red": self.red}
 
     def table(self) -> list[tuple[str, str]]:
-        counts = Counter(one.verdict for one in self.verdicts)
+        counts = Counter(entries.column(self.verdicts, "verdict"))
         shown = f"{counts[RED]} red, {counts[GREEN]} green, {counts[UNKNOWN]} unknown, in {self.requests} requests"
         return [
             ("verdict", f"{shown}; at most {self.alarm:.0%} false alarms"),
@@ -206,11 +206,11 @@ class _Suite:
 
 
 def _texts(answers: Sequence[Answer]) -> list[str]:
-    return [one.text for one in answers]
+    return entries.column(answers, "text")
 
 
 def _answered(answers: Sequence[Answer]) -> bool:
-    return all(one.answered for one in answers)
+    return all(entries.column(answers, "answered"))
 
 
 def _words(answers: list[Answer]) -> Counter[str]:
@@ -307,7 +307,7 @@ def _boundaries(suite: _Suite) -> Found:
         if ended.outcome != "refused" and ended.text.strip() != expected.strip():
             return RED, f"the stop text {stop!r} across a block does not end the answer where it occurs"
 
-    if any(answer.tokens is None for answer in answers):
+    if None in entries.column(answers, "tokens"):
         return UNKNOWN, "the server does not report its number of tokens"
     also = ", and so is a stop text" if suite.fixed else ""
     return GREEN, f"max_tokens {', '.join(map(str, budgets))} are exact{also}"

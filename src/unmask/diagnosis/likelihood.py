@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.means import interval, skewed_mean
@@ -108,7 +108,8 @@ def of_sampler(
         steps = texts.shape[1]
 
     language = denoiser.language
-    delta = deltas(schedule, steps, None if language is None else fit_of(used, language, texts.shape[1]))
+    fit = entries.perhaps(lambda language: fit_of(used, language, texts.shape[1]), language)
+    delta = deltas(schedule, steps, fit)
     draws = arguments.whole("draws", draws, 2)
     seed = check_seed(seed)
 
@@ -173,7 +174,7 @@ def _of_paths(
         calls[rows] = draws * sum(len(block.counts) for block in blocks)
 
         middle = mean.detach()
-        around = [_around(one) for one in log.detach() - middle.unsqueeze(1)]
+        around = list(map(_around, log.detach() - middle.unsqueeze(1)))
         ends[:, rows] = middle + torch.tensor(around, dtype=torch.float64).T
 
     low, high = torch.where(error > 0, ends, nats.detach()).clamp(max=0.0)
@@ -214,7 +215,7 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
             f"expected 0 to {denoiser.vocabulary - 1}, the tokens of {denoiser.name}",
         )
 
-    start = torch.full_like(texts, denoiser.vocabulary) if given is None else given.expand(texts.shape)
+    start = entries.chosen(given, torch.full_like(texts, denoiser.vocabulary)).expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
         raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
     if bool(((start != denoiser.vocabulary) & (start != texts)).any()):
@@ -300,13 +301,12 @@ def score(
     if isinstance(samples, Generation):
         tokens = samples.tokens
         if "sampler" not in how:
-            how = {name: samples.configuration.get(name) for name in RECORDED} | how
-        if given is None:
-            given = samples.given
+            how = entries.picked(samples.configuration, RECORDED) | how
+        given = entries.chosen(given, samples.given)
     else:
         tokens = as_tokens(samples, "samples")
 
-    how = {name: value for name, value in how.items() if value is not None}
+    how = entries.given(how)
     if str(how.get("draw", "")).startswith("Joint("):
         raise UnmaskError("the samples have a draw without a name; expected this draw. Pass it as draw=..")
     if "sampler" not in how:

@@ -49,7 +49,7 @@ class Likelihood(NamedTuple):
 @torch.no_grad()
 def read(model: OpenModel, rows: Sequence[Tensor], firsts: Sequence[int]) -> list[Likelihood]:
     """Log-likelihoods under an AR model, of each row from its position in `firsts` on."""
-    lengths = torch.tensor([len(row) for row in rows])
+    lengths = torch.tensor(list(map(len, rows)))
     width = int(lengths.max())
     tokens = torch.full((len(rows), width + 1), model.vocabulary)  # no row reads the padding behind it
     for number, row in enumerate(rows):

@@ -85,7 +85,7 @@ def exact(denoiser: Denoiser, rule: Rule, blocks: list[Block], texts: Tensor, st
             rows = _rows(denoiser, int(inside.sum()), count)
             parts = zip(which.split(rows), hidden.split(rows), mass.split(rows), strict=True)
             moved = [_moved(denoiser, rule, texts, inside, count, *part) for part in parts]
-            which, hidden, mass = (torch.cat(part) for part in zip(*moved, strict=True))
+            which, hidden, mass = map(torch.cat, zip(*moved, strict=True))
 
             # rows with one text and one set of hidden positions become one
             keys = torch.stack([which, (hidden * powers).sum(1)], 1)
@@ -133,7 +133,7 @@ def estimated(
                 chance = _chances(denoiser, rule, x, left, some, sets.unsqueeze(1)).squeeze(1)
                 parts.append((taken, chance.clamp(min=torch.finfo(torch.float64).tiny).log(), sets))
 
-            total, log, sets = (torch.cat(part) for part in zip(*parts, strict=True))
+            total, log, sets = map(torch.cat, zip(*parts, strict=True))
 
             # the value is log T, and the gradient that of log t(F)
             nats = nats + total + log - log.detach()

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen, given, taken
 from unmask.core.errors import UnmaskError
 
 GONE = 0.1  # fraction of the difference that may be left with a fault undone
@@ -49,10 +50,9 @@ def difference(
 ) -> Difference | None:
     """The difference of log-probabilities (B, L) at positions that count, Bool (B, L); None if there is none."""
     shape = rollout.shape
-    counted = torch.ones(shape, dtype=torch.bool) if mask is None else mask.bool()
+    counted = chosen(mask, torch.ones(shape)).bool()
     parts: dict[str, Any] = {"update": update, "mask": counted}
-    parts |= {} if tokens is None else {"tokens": tokens}
-    parts |= {} if logits is None else {"logits": logits[..., 0]}
+    parts |= given({"tokens": tokens, "logits": taken(logits, (..., 0))})
 
     for name, part in parts.items():
         if part.shape != shape or len(shape) != 2:
@@ -66,7 +66,7 @@ def difference(
 
     for name, part in (("rollout", rollout), ("update", update)):
         if bool(((bad := ~(part <= tolerance)) & counted).any()):
-            row, position = (int(i) for i in (bad & counted).nonzero()[0])
+            row, position = (bad & counted).nonzero()[0].tolist()
             raise UnmaskError(
                 f"{name} is {float(part[row, position]):g} at row {row}, position {position}",
                 "expected a log-probability, at most 0. Pass logs, not probabilities",

@@ -32,7 +32,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import entries, progress
 from unmask.core.errors import UnmaskError, plain
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.measure import check_vocabulary
@@ -96,7 +96,8 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
         meter = math.fsum(math.log(p) for _, p in one.after.values()) - (evidence[k + 1] - evidence[0])
         lost = math.inf if meter == math.inf else meter - before
 
-        size += len(one.revealed) * language.vocabulary * sequence.length if len(one.revealed) > 1 else 0
+        if len(one.revealed) > 1:
+            size += len(one.revealed) * language.vocabulary * sequence.length
         pairs = tuple(_pairs(language, sequence, one)) if before < math.inf and size <= MOST_PAIR_TOKENS else ()
         steps.append(StepLoss(one.number, lost, meter, pairs))
 
@@ -118,7 +119,7 @@ def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
     """Whether each row ends as an impossible sequence."""
     language = _of_trace(language, trace)
     verdicts = torch.zeros(len(trace.rows), dtype=torch.bool)
-    for length in {row.length for row in trace.rows}:
+    for length in set(entries.column(trace.rows, "length")):
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
         contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
@@ -199,7 +200,7 @@ class _Case:
 
     def excluded(self, sets: Sequence[Sequence[int]], context: Tensor | None = None) -> list[bool]:
         """Whether each set of drawn tokens is impossible next to the earlier tokens, or next to a context (L)."""
-        contexts = (self.context if context is None else context).repeat(len(sets), 1)
+        contexts = entries.chosen(context, self.context).repeat(len(sets), 1)
         places = torch.tensor(sets, dtype=torch.int64)
         contexts.scatter_(1, places, self.tokens[places])
         return (_evidence(self.language, contexts) == -math.inf).tolist()
@@ -249,12 +250,14 @@ class _Case:
 
     def _rule(self, places: Sequence[int], guilty: tuple[int, ...], because: tuple[int, ...]) -> str:
         symbols = list(map(self._symbol, places))
-        always = self._always(places)
+        there, continues = " there", "does not continue"
+        if self._always(places):
+            there, continues = "", "never continues"
+
         if len(places) == 1:
-            return f"the language never has {symbols[0]}" + ("" if always else " there")
+            return f"the language never has {symbols[0]}{there}"
         if places[-1] - places[0] == len(places) - 1:
-            does = f"never continues with {symbols[-1]}" if always else f"does not continue with {symbols[-1]} there"
-            return f"after {' '.join(symbols[:-1])} the language {does}"
+            return f"after {' '.join(symbols[:-1])} the language {continues} with {symbols[-1]}{there}"
         beside = f"next to {self._listed(because)} " if because else ""
         return f"{beside}no sequence of the language has {self._listed(guilty)}"
 
@@ -266,7 +269,7 @@ class _Case:
             return False
         contexts = self.language.blank(self.row.length - width, self.row.length)
         start = torch.arange(len(contexts)).unsqueeze(1)
-        contexts[start, start + torch.tensor(places) - places[0]] = torch.tensor([shown[at] for at in places])
+        contexts[start, start + torch.tensor(places) - places[0]] = torch.tensor(list(map(shown.__getitem__, places)))
         return bool((_evidence(self.language, contexts) == -math.inf).all())
 
     def _symbol(self, position: int) -> str:
@@ -310,9 +313,11 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     readings = []
     for number, row in enumerate(trace.rows):
         steps: list[StepLoss] = []
+        meter = 0.0
         for one in row.steps():
             lost, pairs = losses.get((number, one.number), (0.0, ()))
-            steps.append(StepLoss(one.number, lost, (steps[-1].meter if steps else 0.0) + lost, pairs))
+            meter += lost
+            steps.append(StepLoss(one.number, lost, meter, pairs))
 
         excluded = _first(steps)  # from it on, the model gives the row probability 0
         readings.append(Reading(tuple(steps), excluded, why="" if excluded is None else EXCLUDED))

@@ -172,9 +172,7 @@ def _checked(how: Measuring) -> Measuring:
     if engine == "here" and (how.limit is not None or (how.workers or 1) > 1):
         raise UnmaskError("engine `here` uses this process only. Leave workers and limit out")
 
-    modules = how.allow_imports
-    if isinstance(modules, str) or not all(isinstance(name, str) for name in modules):
-        arguments.refuse("allow_imports", modules, "a list of module names")
+    modules = arguments.texts("allow_imports", how.allow_imports, "a list of module names")
     return replace(how, engine=engine, allow_imports=tuple(modules))
 
 

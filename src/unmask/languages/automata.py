@@ -201,7 +201,7 @@ def _support(machine: Machine) -> Automaton:
     def follow(states: frozenset[int] | None) -> Moves:
         every = first
         if states is not None:
-            every = frozenset().union(*(following[state] for state in states))
+            every = frozenset().union(*map(following.__getitem__, states))
         for symbol, emitted in enumerate(emitting):
             if some := every & emitted:
                 yield symbol, some

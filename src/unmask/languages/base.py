@@ -276,8 +276,7 @@ class Language(ABC):
         """(B, L) tokens of texts of one length, by the names of the tokens; `render` is the inverse."""
         if self.names is None:
             raise UnmaskError(f"{self.kind} has no names of tokens, so it cannot read text; pass numbers (B, L)")
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            arguments.refuse("texts", texts, "a list of strings, one per row")
+        arguments.texts("texts", texts, "a list of strings, one per row")
 
         rows = [self._read(text, f"text {row}") for row, text in enumerate(texts)]
         for row, tokens in enumerate(rows):
@@ -328,8 +327,7 @@ class Language(ABC):
 
     def named(self, names: Sequence[str]) -> Self:
         """This language with a name of each token, for `render` and for files."""
-        if not isinstance(names, list | tuple):
-            arguments.refuse("names", names, "a list of names, one per token")
+        arguments.of_kind("names", names, list | tuple, "a list of names, one per token")
         if len(names) != self.vocabulary:
             raise UnmaskError(f"there are {len(names)} names; expected {self.vocabulary}, one per token")
         if (longest := max(map(len, map(str, names)), default=0)) > LONGEST_NAME:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, cut
 from unmask.languages.base import LANGUAGES
 from unmask.languages.kernels.machine import Floats, Machine, from_dense
@@ -128,12 +128,8 @@ class HMM(MachineLanguage):
 
     def parameters(self) -> dict[str, Any]:
         arrays = {"initial": self.initial, "transition": self.transition, "emission": self.emission}
-        if self.final is not None:
-            arrays["final"] = self.final
-        content: dict[str, Any] = {name: np.asarray(array).tolist() for name, array in arrays.items()}
-        if self.end is not None:
-            content["end"] = self.end
-        return content
+        arrays |= entries.given({"final": self.final})
+        return entries.mapped(lambda array: np.asarray(array).tolist(), arrays) | entries.given({"end": self.end})
 
 
 def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:

@@ -156,7 +156,7 @@ class Graph:
             by_tail = defaultdict[tuple[Bytes, ...], set[int]](set)  # the first bytes, by the bytes behind them
             for low, high in self.codes(part):
                 for first, *rest in utf8(low, high):
-                    by_tail[tuple(self.alphabet.intersection(one) for one in rest)].update(first)
+                    by_tail[tuple(map(self.alphabet.intersection, rest))].update(first)
             forms = [(self.alphabet.intersection(first), *rest) for rest, first in by_tail.items()]
             written = [form for form in forms if all(form)] or [(frozenset(),)]
             self.known[name] = [tuple(self.sets.setdefault(one, len(self.sets)) for one in form) for form in written]
@@ -363,6 +363,6 @@ def _by_tokens(letters: Automaton, texts: list[tuple[int, ...]]) -> tuple[Ints, 
                     "Pass a simpler constraint.",
                 )
 
-    used, begin, which = np.unique([classes[text] for text in texts], return_index=True, return_inverse=True)
+    used, begin, which = np.unique(list(map(classes.__getitem__, texts)), return_index=True, return_inverse=True)
     order = begin.argsort()  # a class is numbered by its first token
     return np.stack([moves[row] for row in used[order]], 1), order.argsort()[which]

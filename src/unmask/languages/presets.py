@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
@@ -184,7 +184,7 @@ def varied(spec: str, **options: Any) -> str:
     name, own = parse("language", spec)
     defaults = PRESETS.entry(name).options
     chosen = options | own
-    chosen = {option: chosen[option] for option in dict.fromkeys((*defaults, *chosen)) if option in chosen}
+    chosen = entries.picked(chosen, dict.fromkeys((*defaults, *chosen)))
     return written(name, {option: value for option, value in chosen.items() if value != defaults.get(option)})
 
 
@@ -193,4 +193,4 @@ def unseeded(spec: str) -> str:
     if not is_random(spec):
         return spec
     name, own = parse("language", spec)
-    return varied(written(name, {option: value for option, value in own.items() if option != "seed"}))
+    return varied(written(name, entries.without(own, ["seed"])))

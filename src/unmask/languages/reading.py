@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, unknown
 from unmask.core.reading import fit, read_json
 from unmask.languages.base import LANGUAGES, LONGEST_NAME, Language
@@ -35,7 +35,7 @@ def from_dict(content: Any, normalise: bool = False) -> Language:
         raise unknown("kind of language", str(kind), LANGUAGES.names())
 
     cls = LANGUAGES.find(kind)
-    given = {name: value for name, value in content.items() if name != "kind"}
+    given = entries.without(content, ["kind"])
     values = msgspec.structs.asdict(fit(given, _schema(cls), f"a language of kind {kind!r}"))
     values = {name: value for name, value in values.items() if value is not msgspec.UNSET}
     values.pop("origin", None)
@@ -87,8 +87,7 @@ def load(source: LanguageLike, *, normalise: bool = False) -> Language:
     """
     if isinstance(source, Language):
         return source
-    if not isinstance(source, str | Path):
-        arguments.refuse("language", source, LANGUAGE)
+    arguments.of_kind("language", source, str | Path, LANGUAGE)
 
     spec = str(source)
     name = spec.partition("(")[0].strip()

@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from operator import neg
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 from urllib.parse import unquote
 
+from unmask.core.entries import chosen, mapped, perhaps, present, without
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.reading import DEPTH, fit, read_json
 from unmask.languages.patterns import LONGEST
@@ -133,13 +135,12 @@ def path(at: Where) -> str:
 
 def either(texts: Iterable[str | None]) -> str | None:
     """An alternative of the texts that there are."""
-    parts = dict.fromkeys(text for text in texts if text is not None)
+    parts = dict.fromkeys(present(texts))
     return f"({'|'.join(parts)})" if parts else None
 
 
 def times(text: str, least: int, most: int | None) -> str:
-    last = "" if most is None else most
-    return f"{text}{{{least},{last}}}"
+    return f"{text}{{{least},{chosen(most, '')}}}"
 
 
 def anything(levels: int) -> str:
@@ -248,7 +249,7 @@ class Reading:
     def choice(self, form: Form, at: Where) -> str | None:
         for keyword in ("anyOf", "oneOf"):
             if keyword in form:
-                rest = {name: value for name, value in form.items() if name != keyword}
+                rest = without(form, [keyword])
                 branches = [(branch, (*at, f"{keyword}/{number}")) for number, branch in enumerate(form[keyword])]
                 return either(self.pattern(self.merged(rest, self.checked(*way), at), way[1]) for way in branches)
 
@@ -295,7 +296,7 @@ class Reading:
     def constant(self, value: Any, at: Where) -> str | None:
         """A value, with or without spaces."""
         if isinstance(value, dict):
-            keys = {key: {"const": inner} for key, inner in value.items()}
+            keys = mapped(lambda inner: {"const": inner}, value)
             return self.pattern({"type": "object", "properties": keys, "required": [*keys]}, (*at, "const"))
         if isinstance(value, list):
             items = [{"const": inner} for inner in value]
@@ -318,8 +319,9 @@ class Reading:
 
         if "properties" not in form and not pairs:  # any keys
             text = self.pattern(other, (*at, "additionalProperties"))
-            pair = f'"{CHARACTER}*": ?{text}'
-            return r"\{\}" if text is None else rf"\{{({pair}(, ?{pair})*)?\}}"
+            if text is not None:
+                pair = f'"{CHARACTER}*": ?{text}'
+                return rf"\{{({pair}(, ?{pair})*)?\}}"
         return rf"\{{{in_order(pairs)}\}}"
 
     def array(self, kind: str, form: Form, at: Where) -> str | None:
@@ -341,7 +343,7 @@ class Reading:
 
         tail = ""
         if more is not None and texts:
-            left = None if most is None else most - len(texts)
+            left = perhaps(lambda most: most - len(texts), most)
             tail = times(f"(, ?{more})", max(least - len(texts), 0), left)
         begins = (f"{'(' * (number >= least)}{', ?' * (number > 0)}{text}" for number, text in enumerate(texts))
         return rf"\[{''.join(begins)}{tail}{')?' * max(len(texts) - least, 0)}\]"
@@ -357,9 +359,11 @@ class Reading:
 
         if wanted is not None:
             inner = Quoted(wanted, self.spend).between(least, most)
+        elif most is None or least <= most:
+            inner = times(CHARACTER, least, most)
         else:
-            inner = times(CHARACTER, least, most) if most is None or least <= most else None
-        return None if inner is None else f'"{inner}"'
+            return None
+        return perhaps('"{}"'.format, inner)
 
     def number(self, kind: str, form: Form, at: Where) -> str | None:
         """Numbers by their bounds, with up to 6 digits after the point, or the number that the bounds have."""
@@ -372,7 +376,7 @@ class Reading:
                 self.refuse(at, f"has {keyword} {form[keyword]}", f"{limit}, and a positive multipleOf")
 
         low = _tightest(values, "minimum", "exclusiveMinimum")
-        minus_high = _tightest({name: -value for name, value in values.items()}, "maximum", "exclusiveMaximum")
+        minus_high = _tightest(mapped(neg, values), "maximum", "exclusiveMaximum")
         step = values.get("multipleOf")
         places = 0
         if kind == "number":
@@ -417,7 +421,7 @@ def in_order(pairs: list[tuple[str, bool]]) -> str:
     texts = [f"({text}, ?)?" for text, _ in pairs[:first]]
     texts.append(pairs[first][0])
     for text, needed in pairs[first + 1 :]:
-        texts.append(f"(, ?{text})" if needed else f"(, ?{text})?")
+        texts.append(f"(, ?{text}){'?' * (not needed)}")
     return "".join(texts)
 
 

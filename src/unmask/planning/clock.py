@@ -262,7 +262,8 @@ def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int 
             current = tokens[:, begin : begin + 1]
             for _ in range(together):
                 marginals = as_marginals(reader.extend(current, None, torch.ones((batch, 1), dtype=torch.bool)))
-                current = _drawn(marginals, generator).unsqueeze(1) if len(marginals) else current
+                if len(marginals):
+                    current = _drawn(marginals, generator).unsqueeze(1)
 
         # seconds of a token, at this distance from the start
         total += torch.tensor(measure(run, device, repeats), dtype=torch.float64) / together

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, plural
 from unmask.core.estimates import Estimate
 from unmask.core.tables import as_table
@@ -93,9 +93,7 @@ class Forecast:
     @property
     def time_break_even(self) -> float | None:
         """Steps that take as long as an AR model with a KV cache."""
-        if self.times is None:
-            return None
-        return self.curve.length * self.times[0] / self.times[1]
+        return entries.perhaps(lambda times: self.curve.length * times[0] / times[1], self.times)
 
     @property
     def text(self) -> str:
@@ -202,8 +200,7 @@ def _answers(
     model: OpenModel, prompts: Sequence[Query] | None, texts: Sequence[str], length: int
 ) -> tuple[list[Tensor], list[Tensor]]:
     """(given tokens, whole rows) of the texts with at least `length` tokens."""
-    if prompts is None:
-        prompts = [Query(prompt="")] * len(texts)
+    prompts = entries.chosen(prompts, [Query(prompt="")] * len(texts))
     if len(prompts) != len(texts):
         raise UnmaskError(f"there are {len(prompts)} prompts and {len(texts)} texts; expected one text for each prompt")
 

@@ -72,7 +72,7 @@ def judge(
     arguments.whole("draws", draws, 2)
     check_kind(model, likelihood, **options)
     rows = tokens_of(model, texts)
-    lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+    lengths = torch.tensor(list(map(len, rows)), dtype=torch.int64)
     by_text: dict[int, Likelihood] = {}
     order = lengths.argsort()
 

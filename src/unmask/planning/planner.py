@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError, plural
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.search import Floor, least
@@ -103,10 +103,9 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         flop, time = self.flop_break_even, self.time_break_even
-        about = self.chosen.to_dict() | {"break_even_model_calls": flop if time is None else time}
+        about = self.chosen.to_dict() | {"break_even_model_calls": entries.chosen(time, flop)}
         about["break_even"] = {"flop": flop, "time": time}
-        if self.crossover is not None:
-            about["crossover"] = self.crossover
+        about |= entries.given({"crossover": self.crossover})
         return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
 
 
@@ -277,7 +276,7 @@ def plan(
 
     # in arithmetic an MDM never wins; in time it may
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
-    time = None if times is None else times[0] * length / times[1]
+    time = entries.perhaps(lambda times: times[0] * length / times[1], times)
     distribution = crossing(goal, target, times)
     return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, times))
 
@@ -300,7 +299,7 @@ def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> di
     return {
         "constant": constant,
         "model_calls_per_token": correctness.model_calls_per_token(constant, target),
-        "ser": None if times is None else correctness.ser_at(constant, times[0] / times[1]),
+        "ser": entries.perhaps(lambda times: correctness.ser_at(constant, times[0] / times[1]), times),
     }
 
 
@@ -379,8 +378,7 @@ def _words(goal: Goal, target: float, chosen: Plan, best: Plan, flop: float, tim
         advice = f"In random order, AR is faster, unless one MDM forward pass takes less time than {tokens}"
     else:
         ar, mdm = goal.length * times[0], fewest * times[1]
-        better = "Masked diffusion" if mdm < ar else "AR"
-        shorter, longer = sorted((ar, mdm))
+        (shorter, better), (longer, _) = sorted([(ar, "AR"), (mdm, "Masked diffusion")])
         advice = f"In random order, {better} is the better choice: {shorter:,.4g} ms against {longer:,.4g} ms"
         advice += f", {max(ar / mdm, mdm / ar):.3g} times faster"
 

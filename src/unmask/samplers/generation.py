@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import Randomness, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
@@ -88,7 +88,7 @@ def generate(
     # the steps, and how the tokens of one are drawn
     if steps is None and isinstance(schedule, str):
         steps = STEPS
-    fit = None if denoiser.language is None else fit_of(used, denoiser.language, length)
+    fit = entries.perhaps(lambda language: fit_of(used, language, length), denoiser.language)
     delta = deltas(schedule, steps, fit)
     joint = as_joint(draw, used, denoiser, length)
     together = 1 if joint is None else joint.particles  # rows of one group
@@ -114,7 +114,7 @@ def generate(
         "top_p": top_p,
         "top_k": top_k,
         "guidance": guidance,
-        "stop": None if rule is None else repr(rule),
+        "stop": entries.perhaps(repr, rule),
     }
     if joint is not None:
         configuration["draw"] = draw if isinstance(draw, str) else repr(draw)
@@ -130,8 +130,8 @@ def generate(
         return finished(session, _now() - began, about)
 
     began = _now()
-    block = denoiser.rows_at_once(length)
-    block = rows if block is None else min(arguments.whole("rows_at_once of the denoiser", block), rows)
+    most = entries.chosen(denoiser.rows_at_once(length), rows)
+    block = min(arguments.whole("rows_at_once of the denoiser", most), rows)
     block = max(block // together, 1) * together
 
     each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))

@@ -95,8 +95,7 @@ def ideal(model: str) -> Ideal | None:
     if set(options) - {"tokens"}:
         raise UnmaskError(f"model {model!r} has wrong options; expected {NAME}(tokens=..)")
     exact = Ideal(**options)
-    if not isinstance(exact.tokens, str):
-        arguments.refuse("tokens", exact.tokens, f"{', '.join(PATTERNS)}, or an open model")
+    arguments.of_kind("tokens", exact.tokens, str, f"{', '.join(PATTERNS)}, or an open model")
     return exact
 
 

@@ -114,7 +114,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
     @classmethod
     def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> UnmaskLM:
         options = entries.given(additional_config or {})
-        options |= {name: _plain(value) for name, value in _mended(arg_dict).items()}
+        options |= entries.mapped(_plain, _mended(arg_dict))
         if "model" not in options:
             raise UnmaskError(
                 "--model_args names no model. Pass --model_args model=NAME, with a name of `unmask show model`"

@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core.compiled import kernel
+from unmask.core.entries import chosen, perhaps, taken
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.means import mean
@@ -70,7 +71,7 @@ class Measured:
     @property
     def entropy(self) -> Tensor:
         """(rows) cost for the ideal denoiser, whose mean is H(q)."""
-        return self.terms.sum(1) if self.ideal is None else self.ideal
+        return chosen(self.ideal, self.terms.sum(1))
 
     def paid(self, weights: Callable[[int], Floats]) -> Tensor:
         """(rows): cost in nats of a schedule, whose weights are a function of the number of hidden positions."""
@@ -105,7 +106,7 @@ class InformationCurve:
     @property
     def terms(self) -> Floats | None:
         """(rows, L), with f as the mean if no tokens were given."""
-        return None if self.rows is None else np.asarray(self.rows.terms)
+        return perhaps(lambda rows: np.asarray(rows.terms), self.rows)
 
     def h(self, u: ArrayLike) -> Floats:
         """h(u) at any number of u in [0, 1]."""
@@ -158,7 +159,7 @@ class InformationCurve:
             return self.nelbo(schedule, steps, fixed_size=fixed_size).map(lambda nats: math.exp(nats / self.length))
         bits = self.rows.paid(self._weights(schedule, steps, fixed_size)) / self.rows.sizes / math.log(2)
         some = self.rows.sizes > 0  # a row whose end was given has no token to predict
-        groups = None if self.rows.prompt is None else self.rows.prompt[some]
+        groups = taken(self.rows.prompt, some)
         return mean(bits[some], method=self.method, groups=groups).map(lambda value: 2.0**value)
 
     def ser_upper(self, schedule: ScheduleLike, steps: int | None = None, *, fixed_size: bool = False) -> Estimate:
@@ -167,7 +168,7 @@ class InformationCurve:
         return nats.map(lambda value: -math.expm1(-max(value, 0.0)))
 
     def _weights(self, schedule: ScheduleLike, steps: int | None, fixed_size: bool) -> Callable[[int], Floats]:
-        fit = None if self.language is None else Fit(self.language, self.length, fixed_size)
+        fit = perhaps(lambda language: Fit(language, self.length, fixed_size), self.language)
         delta = deltas(schedule, steps, fit)
         return lambda length: weights(length, delta, fixed_size)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.languages import Language
@@ -68,8 +68,10 @@ class Line:
         if late > 0:
             rho = max(rho, float((late / early) ** (1 / half)) if early > 0 else math.inf)
 
-        envelope = float((bends * rho ** np.arange(len(bends))[::-1]).max()) if rho < 1 else math.inf
-        rest = envelope * rho / (1 - rho) if rho < 1 else math.inf
+        rest = math.inf
+        if rho < 1:
+            envelope = float((bends * rho ** np.arange(len(bends))[::-1]).max())
+            rest = envelope * rho / (1 - rho)
         turn = abs(float(values[-1] - values[-2]) - slope)
         return cls(intercept, slope, float(values[-1]) - intercept - slope * len(values), turn, rest)
 
@@ -143,7 +145,7 @@ def exponential_ser(language: Language, delta: Tensor, longest: int = LONGEST) -
 
     rho = second_eigenvalue(machine)
     both = (np.log(mass[1:]), log_mass[1:] / mass[1:])
-    log_valid, log_likelihood = (Line.through(values, first, second, 1.0 if rho is None else rho) for values in both)
+    log_valid, log_likelihood = (Line.through(values, first, second, entries.chosen(rho, 1.0)) for values in both)
     return ExponentialSER(log_valid, log_likelihood, (first, second), longest)
 
 

@@ -16,6 +16,7 @@ import math
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen
 from unmask.core.estimates import Estimate, exactly
 from unmask.languages import Language
 from unmask.samplers.schedules import Schedule
@@ -56,9 +57,10 @@ def universal(
 
     (default: L log|V|) With fixed sizes s_k the same sum, over counts, gives (max s_k - 1) / L (TC + DTC).
     """
-    largest = (int(Schedule(delta).sizes(length).max()) - 1) / length if fixed else float(delta.max())
-    total = length * math.log(vocabulary) if between is None else between
+    total = chosen(between, length * math.log(vocabulary))
+    largest, how = float(delta.max()), "each position draws its step from the schedule"
+    if fixed:
+        largest, how = (int(Schedule(delta).sizes(length).max()) - 1) / length, "steps of fixed size"
 
-    how = "steps of fixed size" if fixed else "each position draws its step from the schedule"
     assumption = f"any language, {how}"
     return Statement(largest * total + length * learning, "upper", "divergence", assumption, "ours", "theory.md 4")

@@ -86,8 +86,7 @@ def exact(language: LanguageLike, length: int, delta: Tensor) -> Values:
 
 def curve(language: Language, length: int, *, rows: int = 200, seed: int = 0) -> InformationCurve:
     """The information curve: exact if `exact_curve` has one, else from `rows` of x ~ q."""
-    known = exact_curve(language, length)
-    return sampled.information_curve(language, length, rows=rows, seed=seed) if known is None else known
+    return exact_curve(language, length) or sampled.information_curve(language, length, rows=rows, seed=seed)
 
 
 def exact_curve(language: LanguageLike, length: int) -> InformationCurve | None:
@@ -105,8 +104,7 @@ def exact_curve(language: LanguageLike, length: int) -> InformationCurve | None:
 
 def error_curve(language: Language, length: int, *, rows: int = 100, seed: int = 0) -> ErrorCurve:
     """The error curve: exact if `exact_error_curve` has one, else from `rows` of x ~ q."""
-    known = exact_error_curve(language, length)
-    return sampled.error_curve(language, length, rows=rows, seed=seed) if known is None else known
+    return exact_error_curve(language, length) or sampled.error_curve(language, length, rows=rows, seed=seed)
 
 
 def exact_error_curve(language: LanguageLike, length: int) -> ErrorCurve | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from unmask.core.entries import chosen, several
 from unmask.core.errors import UnmaskError
 from unmask.core.registry import Registry
 from unmask.languages import Language, NGram
@@ -59,7 +60,7 @@ class Case:
 
     def width(self, width: int) -> int:
         """The width of an interval language; for others the option, as the statement is about the paper's language."""
-        return width if self.language.width is None else self.language.width
+        return chosen(self.language.width, width)
 
 
 def theorem_4_3(case: Case, ser: float | None = None) -> list[Statement]:
@@ -132,8 +133,7 @@ TABLE: dict[str, tuple[Callable[..., object], Callable[..., Said]]] = {  # the f
 def _register(name: str, of: Callable[..., object], maker: Callable[..., Said]) -> None:
     @wraps(maker)
     def statements(*args: Any, **options: Any) -> list[Statement]:
-        one = maker(*args, **options)
-        return [one] if isinstance(one, Statement) else list(one)
+        return several(maker(*args, **options))
 
     statements.__doc__ = of.__doc__
     STATEMENTS.register(name)(statements)

@@ -205,7 +205,7 @@ def _whole(cuts: Ints, cost: Callable[[Ints, Ints], float], steps: int) -> Tenso
 
 def _first(options: list[Any], cost: Callable[[Any], float]) -> Any:
     """The first of the cheapest, up to rounding."""
-    costs = np.array([cost(option) for option in options])
+    costs = np.array(list(map(cost, options)))
     return options[int(np.argmax(costs <= costs.min() + ROUNDING * np.abs(costs).max()))]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.chance import Randomness, Stream, categorical, check_seed
 from unmask.core.memory import fits
 from unmask.core.threads import over_blocks
@@ -51,10 +51,10 @@ def information_curve(
     language.check_length(length)
     arguments.whole("rows", rows, 2, what=", for an interval")
     fits(rows, f"rows of {length} tokens", 16 * length)
-    shown = None if given is None else patterns(language, given, rows, length)
-    hidden = None if shown is None else hidden_counts(language, shown)
+    shown = entries.perhaps(lambda given: patterns(language, given, rows, length), given)
+    hidden = entries.perhaps(lambda shown: hidden_counts(language, shown), shown)
     drawn = language.sample(rows, length, seed=seed, given=shown)
-    start = language.blank(rows, length) if shown is None else shown
+    start = entries.chosen(shown, language.blank(rows, length))
     rng = _rng(rows, seed)
     order = FixedSize().order(deltas("linear", length), start == language.vocabulary, rng)
     source, entropies = denoiser or Ideal(language), denoiser is None and language.end is None

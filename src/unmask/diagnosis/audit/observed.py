@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
+from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, quantile
 from unmask.denoisers import Canvas, Denoiser
@@ -107,11 +108,11 @@ class Observed:
     @property
     def sizes(self) -> list[int]:
         """Number of rows of each run."""
-        return [len(run.step) for run in self.runs]
+        return list(map(len, column(self.runs, "step")))
 
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
-        steps, calls = len(self.meant.delta), [run.steps for run in self.runs]
+        steps, calls = len(self.meant.delta), column(self.runs, "steps")
         usual = Counter(calls).most_common(1)[0][0]
 
         right = Finding("number of steps", 1.0)
@@ -124,7 +125,7 @@ class Observed:
 
         if not keeps_schedule(deciding(self.meant.sampler)) or set(calls) == {steps}:
             return self, right
-        idle = any(run.idle for run in self.runs)
+        idle = any(column(self.runs, "idle"))
         if idle:  # calls without a change are no steps
             values, numbers = zip(
                 *(part.unique(return_inverse=True) for part in self.order.split(self.sizes)), strict=True
@@ -243,7 +244,7 @@ class Observed:
         return Finding("draws", math.erfc(abs(more) / math.sqrt(2 * variance)))
 
     def _remasked(self) -> Finding:
-        hidden, replaced = sum(run.rehidden for run in self.runs), sum(run.replaced for run in self.runs)
+        hidden, replaced = sum(column(self.runs, "rehidden")), sum(column(self.runs, "replaced"))
         what = f"{replaced} tokens replaced"
         if hidden:
             what = f"{hidden} of {self.order.numel()} positions are hidden again"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments, entries, progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, proportion
 from unmask.core.means import mean
@@ -158,7 +158,7 @@ class Audit(Verdict):
             "smallest p-value": f"{smallest}; an alarm is below {self.alarm_each:.1g}",
             "impossible rows": f"{self.ser[0]}; expected {self.ser[1]}",
             "surprise of a token": f"{self.bits[0]} bits; expected {self.bits[1]}",
-            **{f"{name} not detectable": missed for name, missed in self.missed.items()},
+            **entries.renamed("{} not detectable", self.missed),
             "faults detectable": ", ".join(self.seen) or "-",
             "compared with": self.compared_with,
         }
@@ -291,7 +291,7 @@ class Trial:
         alarms = [finding for finding in self.findings if finding.fault and finding.p_value < self.each]
 
         if alarms:
-            verdict = Verdict("differs", alarms[0].fault, "; ".join(finding.detail for finding in alarms), None, True)
+            verdict = Verdict("differs", alarms[0].fault, "; ".join(entries.column(alarms, "detail")), None, True)
             if self.meant.filters:
                 likely = nearest(self.suspects, self.theirs, {})
                 if likely.fault == LATE and likely.exactly:  # it changes the counts too

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness
+from unmask.core.entries import taken
 from unmask.denoisers import Cost
 from unmask.diagnosis.conformance.cases import Case, Counting, cases, patterns, tiny
 from unmask.diagnosis.conformance.distributions import ALARM, p_value
@@ -176,7 +177,7 @@ def batches(exam: Exam) -> None:
 
             def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
                 options = {"steps": 4, "rows": last - first, "seed": SEED, "first_row": first}
-                return exam.make(case, task, given=None if given is None else given[first:last], **options)
+                return exam.make(case, task, given=taken(given, slice(first, last)), **options)
 
             whole = exam.batch(case, SEED) if given is None else part(0, ROWS)
             if whole is None:

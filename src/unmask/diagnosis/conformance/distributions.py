@@ -116,9 +116,7 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
         seen.append(members.bincount(minlength=len(distribution)))
         distributions.append(distribution)
 
-    groups = torch.arange(len(distributions)).repeat_interleave(
-        torch.tensor([len(distribution) for distribution in distributions])
-    )
+    groups = torch.arange(len(distributions)).repeat_interleave(torch.tensor(list(map(len, distributions))))
     return against_distributions(torch.cat(seen), torch.cat(distributions), groups)
 
 

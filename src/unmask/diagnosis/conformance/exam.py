@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unmask.core.chance import Randomness, Stream
+from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Canvas, Causal, Denoiser, Engine, Marginals, Reshaped
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
@@ -182,7 +183,7 @@ class Report:
             raise AssertionError(str(self))
 
     def __str__(self) -> str:
-        verdict = "conforms" if self.passed else f"does not conform: {', '.join(check.name for check in self.failed)}"
+        verdict = "conforms" if self.passed else f"does not conform: {', '.join(column(self.failed, 'name'))}"
         lines = [f"  {check.name:<14}{check.outcome:<9}{check.why}".rstrip() for check in self.checks]
         return "\n".join([f"{self.sampler} {verdict}", *lines])
 

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import progress
+from unmask.core import entries, progress
 from unmask.diagnosis.gap.path import Path, Reader, spread
 
 Estimator = Literal["one", "chain"]
@@ -96,8 +96,8 @@ def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Te
             parts.append(readings)
             advance(len(some.step.unique_consecutive()))
 
-    step = torch.cat([nothing.long(), *(some.step for some in every)])
-    weight = torch.cat([nothing, *(some.weight for some in every)])
+    step = torch.cat([nothing.long(), *entries.column(every, "step")])
+    weight = torch.cat([nothing, *entries.column(every, "weight")])
     return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
 
 

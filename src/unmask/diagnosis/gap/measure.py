@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast, get_args
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, as_denoiser
@@ -69,17 +69,16 @@ def gap(
     check_seed(seed)
 
     own = {"sampler": sampler, "temperature": temperature, "draw": draw}
-    own = {name: value for name, value in own.items() if value is not None}
+    own = entries.given(own)
     if written is None:
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
-        written = generate(base, **{name: value for name, value in how.items() if value is not None})
+        written = generate(base, **entries.given(how))
     elif how:
         raise UnmaskError(f"{next(iter(how))} is an option of a generation; expected it without rows. Leave one out.")
 
     if isinstance(written, str | File):
         written = read_trace(written)
-    if not isinstance(written, Generation | Trace):
-        arguments.refuse("written", written, "a generation, a trace, or the path of a trace")
+    arguments.of_kind("written", written, Generation | Trace, "a generation, a trace, or the path of a trace")
     check_vocabulary(base, written.vocabulary)
 
     excess = None

@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from unmask.core.entries import chosen, column
 from unmask.core.errors import UnmaskError
 from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Marginals, as_marginals
@@ -156,7 +157,7 @@ def of_generation(generation: Generation) -> Path:
 
 def of_trace(trace: Trace) -> Path:
     """The path of a trace; tokens without a probability have probability 1."""
-    length = max(row.length for row in trace.rows)
+    length = max(column(trace.rows, "length"))
     given = torch.full((len(trace.rows), length), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
     spells: list[list[int]] = []
@@ -175,7 +176,7 @@ def of_trace(trace: Trace) -> Path:
             else:
                 latest[position] = len(spells)
                 spells.append([number, position, step, new, NEVER])
-                probabilities.append(1.0 if probability is None else probability)
+                probabilities.append(chosen(probability, 1.0))
 
     rows, positions, order, tokens, hidden = torch.tensor(spells, dtype=torch.int64).view(-1, 5).T
     taken = Taken(rows, positions, order, tokens, torch.tensor(probabilities, dtype=torch.float64), hidden)
@@ -214,7 +215,7 @@ class Reader:
 
         self._asked.append(len(steps) * self.denoiser.calls)
         dead = engine.dead()
-        return marginals, torch.zeros(len(steps), dtype=torch.bool) if dead is None else dead
+        return marginals, chosen(dead, torch.zeros(len(steps), dtype=torch.bool))
 
     def drawn(self, marginals: Marginals) -> Marginals:
         """The distribution that the sampler draws from: the marginals at its own temperature."""

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, Literal
 
 from torch import Tensor
 
+from unmask.core.entries import perhaps
 from unmask.core.errors import plural
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units
@@ -250,7 +251,7 @@ class Gap:
             "rows": len(self.nats),
         }
         for name, one in (self.numbers | {"impossible": self.infinite}).items():
-            about[name.replace(",", "").replace(" ", "_")] = None if one is None else one.to_dict()
+            about[name.replace(",", "").replace(" ", "_")] = perhaps(methodcaller("to_dict"), one)
 
         about["reference"] = None
         if (beside := self.reference) is not None:

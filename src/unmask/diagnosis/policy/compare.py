@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
@@ -58,7 +58,7 @@ class Comparison:
         first = {"bias": self.bias, "cosine": self.cosine, "length": self.length}
         for number, noise in self.noise.items():
             first |= {f"variance at {number}": noise.variance, f"cosine at {number}": noise.cosine}
-        return first | {f"reward after {number} steps": value for number, value in self.rewards.items()}
+        return first | entries.renamed("reward after {} steps", self.rewards)
 
 
 class Moment:
@@ -202,7 +202,7 @@ def compare(
     size, other = exact.norm(), mean.norm()
     cosine = float(exact @ mean / (size * other).clamp(min=1e-300))
     about = surrogate if isinstance(surrogate, str) else getattr(surrogate, "__name__", type(surrogate).__name__)
-    rewards = {0: now.reward} | {number: gains[number] for number in along}
+    rewards = {0: now.reward} | entries.picked(gains, along)
     return Comparison(about, float((mean - exact).norm() / size), cosine, float(other / size), noisy, rewards)
 
 

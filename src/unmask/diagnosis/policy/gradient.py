@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated
@@ -42,9 +42,8 @@ class Policy:
         shape = getattr(model, "shape", None)
         if isinstance(shape, Shape) and (shape.causal or shape.noise != "mask" or not shape.time_free):
             raise UnmaskError(f"the model is an {shape.title} with a time, or causal; expected an MDM of masks without")
-        if vocabulary is None:
-            vocabulary = getattr(model if shape is None else shape, "vocabulary", None)
-        self.vocabulary = arguments.whole("vocabulary", vocabulary)
+        own = getattr(entries.chosen(shape, model), "vocabulary", None)
+        self.vocabulary = arguments.whole("vocabulary", entries.chosen(vocabulary, own))
 
         self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         if not self.weights:
@@ -65,9 +64,7 @@ class Policy:
             raise UnmaskError(f"length is {length}; expected at most {shape.length}, the network's. Use a shorter one")
         start = torch.full((length,), self.vocabulary)
         with torch.no_grad():
-            contexts = Contexts(
-                lambda tokens: torch.cat([self(part) for part in self.split(tokens)]), self.vocabulary, start
-            )
+            contexts = Contexts(lambda tokens: torch.cat(list(map(self, self.split(tokens)))), self.vocabulary, start)
         if bool(contexts.log.isnan().any()):
             raise UnmaskError("the model returns logits that are not numbers; expected none. Check its weights")
         contexts.log.requires_grad_()
@@ -79,7 +76,7 @@ class Policy:
 
     def pulled(self, contexts: Contexts, directions: Sequence[Tensor]) -> Tensor:
         """(D, weights): directions (C, L, V) in the table, as gradients in the weights."""
-        size = sum(weight.numel() for weight in self.weights)
+        size = sum(map(Tensor.numel, self.weights))
         total = torch.zeros((len(directions), size), dtype=torch.float64)
         table = torch.stack(list(directions), 1)  # (C, D, L, V)
         for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
@@ -92,7 +89,7 @@ class Policy:
     @torch.no_grad()
     def move(self, by: Tensor) -> None:
         """Add a vector to the weights."""
-        for weight, part in zip(self.weights, by.split([weight.numel() for weight in self.weights]), strict=True):
+        for weight, part in zip(self.weights, by.split(list(map(Tensor.numel, self.weights))), strict=True):
             weight.add_(part.view_as(weight).to(weight))
 
 

@@ -98,7 +98,7 @@ def coupled_draw(rows: int, length: int, calls: int, generator: torch.Generator)
 
 def gauss(points: int, low: float = 0.0, high: float = 1.0) -> tuple[Tensor, Tensor]:
     """Nodes and weights of the Gauss-Legendre rule on an interval."""
-    nodes, weights = (torch.from_numpy(part) for part in np.polynomial.legendre.leggauss(points))
+    nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(points))
     return low + (high - low) * (nodes + 1) / 2, weights * (high - low) / 2
 
 

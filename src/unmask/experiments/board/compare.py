@@ -214,7 +214,7 @@ def area_weights(model_calls: Sequence[float], length: int, early: bool = False)
 
 
 def weighted(weights: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
-    return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
+    return (torch.tensor(weights, dtype=parts[0].dtype).unsqueeze(1) * torch.stack(list(parts))).sum(0)
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,10 @@ def versus(first: str, second: str, settings: Settings, *, store: str | Path, en
             results.append(Versus(*about, None, note=str(error)))
 
     if not pairs:
-        raise UnmaskError(results[0].note if results else f"{first} and {second} have no language in common")
-    return [*results, Versus(ALL, None, None, pooled(pairs))] if len(pairs) > 1 else results
+        raise UnmaskError(next(iter(column(results, "note")), f"{first} and {second} have no language in common"))
+    if len(pairs) > 1:
+        results.append(Versus(ALL, None, None, pooled(pairs)))
+    return results
 
 
 def _curves(name: str, settings: Settings, store: str | Path, engine: str) -> dict[tuple[str, int], Measured]:

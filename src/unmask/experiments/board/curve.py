@@ -198,8 +198,8 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
 
     return Sample(
         digest_of(generation.tokens),
-        entries.given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
-        {name: float(count.double().mean()) for name, count in generation.model_calls_of.items()},
+        entries.given(entries.mapped(lambda metric: metric.values(scores), metrics.METRICS)),
+        entries.mapped(lambda count: float(count.double().mean()), generation.model_calls_of),
         _bits(ground),
         diversity,
         **price(ground, sampler, steps, taught)._asdict(),
@@ -276,9 +276,11 @@ class Point:
     @cached_property
     def divergence(self) -> Estimate | None:
         """Nats per sequence; None if there is neither TER nor a bound."""
-        if not len(self.prices):
-            return None if self.unbounded else exactly(0.0)
-        return mean(self.prices) if bool(self.prices.isfinite().all()) else None
+        if not bool(self.prices.isfinite().all()):
+            return None
+        if len(self.prices):
+            return mean(self.prices)
+        return None if self.unbounded else exactly(0.0)
 
     @property
     def prices(self) -> Tensor:
@@ -288,8 +290,9 @@ class Point:
     @property
     def unbounded(self) -> str:
         """The reason for a missing divergence."""
-        known = bool(self.prices.isfinite().all())
-        return self.samples[0].unbounded if known else "it cannot generate some sequences of the language"
+        if bool(self.prices.isfinite().all()):
+            return self.samples[0].unbounded
+        return "it cannot generate some sequences of the language"
 
     @property
     def perplexity_ratio(self) -> Estimate | None:
@@ -302,7 +305,7 @@ class Point:
     @property
     def diversity(self) -> Estimate | None:
         """The conditional entropy of bigrams relative to that of the language: below 1 for repetitive samples."""
-        ratios = [sample.diversity for sample in self.samples if sample.diversity is not None]
+        ratios: list[float] = entries.present(entries.column(self.samples, "diversity"))
         if not ratios:
             return None
         return Estimate(sum(ratios) / len(ratios), min(ratios), max(ratios), len(self.wrong), 1.0, "range over seeds")
@@ -317,7 +320,7 @@ def of_point(point: Point) -> list[Record]:
 
     name = "ter_ratio" if all(entries.column(point.samples, "proper")) else "ter_upper_ratio"
     nats = point.divergence
-    ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
+    ratio = entries.perhaps(lambda mean: mean.map(lambda nats: math.exp(nats / point.length)), nats)
     rows.append(record(name, ratio, note=point.unbounded))
 
     rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, get_args
 
 import torch
 
 from unmask import metrics
-from unmask.core import arguments, means
+from unmask.core import arguments, entries, means
 from unmask.core.estimates import Estimate, exactly
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap import gap as measured_gap
@@ -166,7 +166,7 @@ def gap_records(
     generation = generated(denoiser, length, sampling, amount, given=given, trace=True)
     measured = measured_gap(denoiser, generation, calls=calls, seed=amount.seed, reference=0)
 
-    numbers = {name: getattr(measured, field) for name, field in OF_GAP.items()}
+    numbers = entries.mapped(partial(getattr, measured), OF_GAP)
     # of these the distribution of what they write, given their choices, is known
     if measured.claim == "divergence":
         numbers |= {"divergence_nats": divergence(generation, q), "gap_exact_nats": exact()}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, shown
 from unmask.models.text.published import Published
 
@@ -46,7 +46,7 @@ class Template:
         """Tokens of a conversation up to the beginning of its next turn, followed by `begun`."""
         if not messages or messages[-1].role == "assistant":
             raise UnmaskError("the last message is not of the user; expected one, which the model answers")
-        if any(message.role == "system" for message in messages[1:]):
+        if "system" in entries.column(messages[1:], "role"):
             raise UnmaskError("a system message follows other messages; expected it to be the first")
         if messages[0].role != "system" and self.spoken is not None:
             messages = [Message("system", self.spoken), *messages]
@@ -68,7 +68,7 @@ class Template:
 
 def _turns(turn: str, end: str, names: Sequence[str] = ("user", "assistant", "system"), **more: Any) -> Template:
     """A template whose turns differ only in the name of the speaker, {}; the message follows the name."""
-    user, assistant, system = (turn.format(name) for name in names)
+    user, assistant, system = map(turn.format, names)
     opening = assistant + more.pop("opening", "")
     return Template(f"{user}{{}}{end}", f"{assistant}{{}}{end}", f"{system}{{}}{end}", opening, end.strip(), **more)
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.core.entries import chosen, mapped, present
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
 from unmask.models.open import weights
@@ -87,8 +88,7 @@ class DiT(Body):
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
         x = self.embed[tokens]
-        if columns is None:
-            columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        columns = chosen(columns, torch.arange(tokens.shape[1], device=tokens.device)[None])
         rotate = Rotary(columns, self.width, THETA, self.dtype)
         for number, block in enumerate(self.blocks):
             x = block(x, rotate, seen, reach, number)
@@ -139,7 +139,7 @@ def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype
     tensors = weights.read(directory)
     try:
         state = folded(tensors, len(model.blocks))
-        model.load_state_dict({name: tensor.to(dtype or tensor.dtype) for name, tensor in state.items()}, assign=True)
+        model.load_state_dict(mapped(lambda tensor: tensor.to(dtype or tensor.dtype), state), assign=True)
     except (KeyError, RuntimeError) as error:  # a missing tensor, or one of another shape
         what = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {cut(what)}") from error
@@ -195,9 +195,10 @@ def modulation(tensors: Sequence[Tensor | None], hidden: int) -> Tensor:
     The parts are shift, scale and gate of the attention, then those of the MLP; for the last norm, shift and scale. The
     embedding of noise level zero is one for cosines and zero for sines.
     """
-    if any(tensor is None for tensor in tensors):
+    known = present(tensors)
+    if len(known) < len(tensors):
         raise KeyError(f"{LEVEL}, or {ADA}.bias")
-    weight, bias, first, first_bias, second, second_bias = (tensor.double() for tensor in tensors if tensor is not None)
+    weight, bias, first, first_bias, second, second_bias = map(Tensor.double, known)
     level = torch.zeros(first.shape[1], dtype=torch.float64)
     level[: first.shape[1] // 2] = 1
     conditions = functional.silu(second @ functional.silu(first @ level + first_bias) + second_bias)

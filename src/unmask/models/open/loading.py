@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def load_model(
     about = {"revision": fitting.revision, "weights": weights.digest(body)}
     tokenizer = tokenizer_of(directory, fitting, body.vocabulary)
 
-    causal = None if causal_model is None else load_model(causal_model, device=device, dtype=dtype, batch=batch)
+    causal = entries.perhaps(partial(load_model, device=device, dtype=dtype, batch=batch), causal_model)
     model = OpenModel(fitting, body, tokenizer=tokenizer, about=about, batch=batch, causal=causal)
 
     if named is not None or FAMILIES[fitting.family].types:  # a card made from the files fits them
@@ -98,7 +99,7 @@ def here(source: str | Path, card: str | None = None) -> tuple[Path | None, Card
 def _named(source: str | Path, card: str | None) -> tuple[Path | None, Card | None]:
     """The directory if it is one, and the card if it is named."""
     arguments.path("model", source)
-    named = None if card is None else cards.find(card)
+    named = entries.perhaps(cards.find, card)
     if os.path.isdir(source):
         return Path(source), named
     with_cards = {card.repository.lower() for card in cards.CARDS.values()}
@@ -195,6 +196,6 @@ def token_problems(card: Card, config: Mapping[str, Any], tokenizer: Published |
             yield f"its chat template is {card.template!r}: {error}"
 
     for name, value, expected in values:
-        numbers = sorted(number for number in expected if number is not None)
+        numbers = sorted(entries.present(expected))
         if value is not None and numbers and set(entries.several(value)).isdisjoint(numbers):
             yield f"{name} is {shown(value)}; expected {' or '.join(map(str, numbers))}, as in the card {card.name}"

@@ -97,7 +97,7 @@ class OpenModel(Denoiser):
     def start(self) -> int:
         """The first input token of an AR model."""
         tokens = self.card.tokens
-        return next(token for token in (tokens.bos, tokens.start, tokens.eos, 0) if token is not None)
+        return entries.present([tokens.bos, tokens.start, tokens.eos, 0])[0]
 
     def source(self) -> dict[str, Any]:
         about = {"denoiser": "open model", "card": self.card.name, "repository": self.card.repository} | self._about

@@ -100,16 +100,14 @@ class Native(Body):
         self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
-        if columns is None:
-            columns = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        if seen is None:
-            seen = torch.ones((1, 1, 1, tokens.shape[1]), dtype=torch.bool, device=tokens.device)
+        columns = entries.chosen(columns, torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens))
+        seen = entries.chosen(seen, torch.ones((1, 1, 1, tokens.shape[1]), dtype=torch.bool, device=tokens.device))
         return self.base(
             input_ids=tokens,
             position_ids=columns,
             attention_mask=seen.expand(len(tokens), 1, tokens.shape[1], -1),
             use_cache=reach is not None,
-            **{self.memory: None if reach is None else _memory(reach)},
+            **{self.memory: entries.perhaps(_memory, reach)},
         ).last_hidden_state
 
     def logits(self, states: Tensor) -> Tensor:

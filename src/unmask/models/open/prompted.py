@@ -41,7 +41,7 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begun: Text = ""  # the beginning of the answer to messages
 
     def __post_init__(self) -> None:
-        if sum(part is not None for part in (self.prompt, self.messages, self.template)) != 1:
+        if len(entries.present([self.prompt, self.messages, self.template])) != 1:
             raise ValueError("Expected one of prompt, messages and template")
         if self.begun and self.messages is None:
             raise ValueError("begun, the beginning of an answer, needs messages. Pass both, or leave begun out")

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import distribution
+from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class Corpus:
 
     @property
     def held_out(self) -> list[str]:
-        return [text for text, out in zip(self.documents, self.is_held_out, strict=True) if out]
+        return list(compress(self.documents, self.is_held_out))
 
 
 def read(source: str | Path) -> Corpus:
@@ -178,11 +179,11 @@ class Text:
         tokens = len(self.held_out)
         documents = self.corpus.held_out
         sizes = {"character": sum(map(len, documents)), "byte": sum(len(one.encode()) for one in documents)}
-        return {unit: (count + len(documents)) / tokens for unit, count in sizes.items()}
+        return entries.mapped(lambda count: (count + len(documents)) / tokens, sizes)
 
     def bits(self, nats: float) -> dict[str, float]:
         """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
-        return {f"bits_per_{unit}": nats / math.log(2) / each for unit, each in self.per_token.items()}
+        return entries.renamed("bits_per_{}", entries.mapped(lambda each: nats / math.log(2) / each, self.per_token))
 
     def facts(self) -> dict[str, Any]:
         """Return the source and digests that a training saves, to read the same text again."""

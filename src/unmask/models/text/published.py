@@ -354,10 +354,9 @@ def check(name: str) -> None:
 def make(name: str, documents: Sequence[str]) -> Tokenizer:
     """Return a tokenizer by its name, learned from training documents unless it is a file."""
     check(name)
-    if isinstance(documents, str) or not all(
-        isinstance(one, str) for one in arguments.of_kind("documents", documents, Sequence, "a list of texts")
-    ):
-        arguments.refuse("documents", documents, "a list of texts")
+    arguments.texts(
+        "documents", arguments.of_kind("documents", documents, Sequence, "a list of texts"), "a list of texts"
+    )
     if name.endswith(".json"):
         return read_file(name)
     kind, _, option = name.partition(":")

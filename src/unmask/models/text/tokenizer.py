@@ -67,7 +67,7 @@ class Tokenizer(ABC):
                 parts.append([])
             else:
                 parts[-1].append(int(token))
-        return [self._text(part) for part in parts]
+        return list(map(self._text, parts))
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text of tokens: invalid bytes become U+FFFD, the separator a blank line."""

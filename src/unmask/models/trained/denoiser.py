@@ -12,6 +12,7 @@ probabilities at the requested positions, in float64 unless there are many symbo
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ class Network(Denoiser):
                 f"expected tokens 0 to {self.vocabulary - 1}",
                 "Replace them by random tokens",
             )
-        columns = None if positions is None else positions.expand(len(tokens), -1)
+        columns = entries.perhaps(lambda positions: positions.expand(len(tokens), -1), positions)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
         predicted = probabilities(logits).to(tokens.device)
         if self.removes == "uniform":
@@ -139,7 +140,7 @@ def read_network(
     if not trunk.shape.causal:
         if causal_model is not None:
             _check_same_symbols(model, causal_model)
-        return Network(trunk, None if causal_model is None else load(causal_model, device), batch=batch)
+        return Network(trunk, entries.perhaps(partial(load, device=device), causal_model), batch=batch)
     if causal_model is not None:
         raise UnmaskError(f"{model} holds an AR network; --causal-model needs an MDM in --model. Swap the directories")
     return Network(ar=trunk, batch=batch)

@@ -89,7 +89,7 @@ class Trained:
         if self.validation.excess_percent is not None:
             about["entropy_nats_per_token"] = self.validation.entropy
             about["excess_percent"] = self.validation.excess_percent.to_dict()
-        return about | {f"validation_{name}": value for name, value in self.bits.items()}
+        return about | entries.renamed("validation_{}", self.bits)
 
 
 def train(
@@ -263,7 +263,7 @@ class Training:
             seconds=seconds,
             loss=self.loss,
             validation=validation,
-            parameters=sum(weight.numel() for weight in self.learner.weights.values()),
+            parameters=sum(map(Tensor.numel, self.learner.weights.values())),
             tokens_per_second=self.step * self.recipe.batch * self.shape.length / seconds,
             shape=self.shape,
             bits=self._bits(validation),

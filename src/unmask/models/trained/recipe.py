@@ -208,9 +208,9 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights, averages and moments by name."""
-        tensors: dict[str, Tensor] = {f"weights/{name}": weight for name, weight in self.weights.items()}
+        tensors: dict[str, Tensor] = entries.renamed("weights/{}", self.weights)
         if self.average is not self.trunk:
-            tensors |= {f"average/{name}": weight for name, weight in self.average.named_parameters()}
+            tensors |= entries.renamed("average/{}", dict(self.average.named_parameters()))
         for name, state in self.state.items():
             tensors |= {f"{moment}/{name}": state[moment] for moment in self._moments(name)}
         return tensors
@@ -235,7 +235,7 @@ class Learner:
         """Update the weights and remove the gradients."""
         for names, pace, decay in self.groups:
             weights: list[Tensor] = list(entries.picked(self.weights, names).values())
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            gradients = entries.present(entries.column(weights, "grad"))
             steps, first, second = (self._states(names, part) for part in ("step", "exp_avg", "exp_avg_sq"))
             adamw(weights, gradients, first, second, [], steps, fused=True, lr=rate * pace, weight_decay=decay, **ADAMW)
 

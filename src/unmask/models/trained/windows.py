@@ -43,9 +43,9 @@ class Windows(nn.Module):
         for width in shape.windows:
             for slot in [width] if shape.causal else range(width + 1):  # of position j, or of the next symbol
                 first = most - slot  # of the window, where j has place `most`
-                offsets = [first + digit for digit in range(width + 1) if digit != slot]
+                others = torch.tensor([digit for digit in range(width + 1) if digit != slot])
                 row = torch.zeros(self.before + 1 + self.after, dtype=torch.int64)
-                row[offsets] = base ** torch.tensor([digit for digit in range(width + 1) if digit != slot])
+                row[first + others] = base**others
                 places.append(row)
                 own.append(entries + base**slot * torch.arange(shape.vocabulary))
             entries += base ** (width + 1)

@@ -159,7 +159,7 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         options = entries.given(entries.picked(vars(self), CHOSEN))
-        chosen = dict.fromkeys(CHOSEN) | {name: option.to_dict() for name, option in options.items()}
+        chosen = dict.fromkeys(CHOSEN) | entries.mapped(Option.to_dict, options)
         about = {"task": self.task, "target": self.target, "verdict": self.text}
         return about | chosen | {"options": list(map(Option.to_dict, self.options))}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from unmask.core.entries import column, given, grouped, picked
+from unmask.core.entries import column, given, grouped, mapped, picked, present, renamed
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, all_or_nothing, passes, share
 from unmask.core.means import mean
@@ -89,16 +89,16 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
 
 def _mean(values: Sequence[float | None]) -> float | None:
     """None if any value is unknown."""
-    known = [value for value in values if value is not None]
+    known = present(values)
     return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _by_k(passes: Mapping[int, Estimate]) -> dict[str, Estimate | None]:
-    return {f"pass_at_{k}": estimate for k, estimate in passes.items()}
+    return renamed("pass_at_{}", passes)
 
 
 def _plain(estimates: Mapping[str, Estimate | None]) -> dict[str, Any]:
-    return {name: estimate.to_dict() for name, estimate in given(estimates).items()}
+    return mapped(Estimate.to_dict, given(estimates))
 
 
 def _shares(estimates: Mapping[str, Estimate | None]) -> dict[str, str]:
