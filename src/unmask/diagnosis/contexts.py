@@ -111,7 +111,7 @@ class Step:
         alpha = Schedule(self.delta).alpha
         last = min(self.index, len(self.delta) - 1)
         whole = {"count": self.count, "step": self.index + 1, "steps": len(self.delta), "turn": self.index + 1}
-        return entries.mapped(lambda value: torch.full((rows,), value), whole) | {
+        return {name: torch.full((rows,), value) for name, value in whole.items()} | {
             "alpha": alpha[last].expand(rows),
             "alpha_next": alpha[last + 1].expand(rows),
         }

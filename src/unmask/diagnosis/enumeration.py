@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from unmask.core.entries import column, mapped
+from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
 from unmask.samplers import Sampler
@@ -137,5 +137,5 @@ def merged(contexts: Contexts, states: States) -> States:
     distinct, which = torch.cat(columns, 1).unique(dim=0, return_inverse=True)
     mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, which, states.mass)
     first = torch.empty(len(distinct), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))
-    memory = mapped(lambda value: value[first], states.memory)
+    memory = {name: value[first] for name, value in states.memory.items()}
     return States(states.tokens[first], mass, memory)

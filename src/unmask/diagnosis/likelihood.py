@@ -108,7 +108,7 @@ def of_sampler(
         steps = texts.shape[1]
 
     language = denoiser.language
-    fit = entries.perhaps(lambda language: fit_of(used, language, texts.shape[1]), language)
+    fit = None if language is None else fit_of(used, language, texts.shape[1])
     delta = deltas(schedule, steps, fit)
     draws = arguments.whole("draws", draws, 2)
     seed = check_seed(seed)

@@ -129,7 +129,7 @@ class HMM(MachineLanguage):
     def parameters(self) -> dict[str, Any]:
         arrays = {"initial": self.initial, "transition": self.transition, "emission": self.emission}
         arrays |= entries.given({"final": self.final})
-        return entries.mapped(lambda array: np.asarray(array).tolist(), arrays) | entries.given({"end": self.end})
+        return {name: np.asarray(array).tolist() for name, array in arrays.items()} | entries.given({"end": self.end})
 
 
 def _reachable(initial: Floats, transition: Floats) -> NDArray[np.bool_]:

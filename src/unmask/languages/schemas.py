@@ -296,7 +296,7 @@ class Reading:
     def constant(self, value: Any, at: Where) -> str | None:
         """A value, with or without spaces."""
         if isinstance(value, dict):
-            keys = mapped(lambda inner: {"const": inner}, value)
+            keys = {name: {"const": inner} for name, inner in value.items()}
             return self.pattern({"type": "object", "properties": keys, "required": [*keys]}, (*at, "const"))
         if isinstance(value, list):
             items = [{"const": inner} for inner in value]
@@ -343,7 +343,7 @@ class Reading:
 
         tail = ""
         if more is not None and texts:
-            left = perhaps(lambda most: most - len(texts), most)
+            left = None if most is None else most - len(texts)
             tail = times(f"(, ?{more})", max(least - len(texts), 0), left)
         begins = (f"{'(' * (number >= least)}{', ?' * (number > 0)}{text}" for number, text in enumerate(texts))
         return rf"\[{''.join(begins)}{tail}{')?' * max(len(texts) - least, 0)}\]"

@@ -93,7 +93,7 @@ class Forecast:
     @property
     def time_break_even(self) -> float | None:
         """Steps that take as long as an AR model with a KV cache."""
-        return entries.perhaps(lambda times: self.curve.length * times[0] / times[1], self.times)
+        return None if self.times is None else self.curve.length * self.times[0] / self.times[1]
 
     @property
     def text(self) -> str:

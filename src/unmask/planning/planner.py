@@ -276,7 +276,7 @@ def plan(
 
     # in arithmetic an MDM never wins; in time it may
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
-    time = entries.perhaps(lambda times: times[0] * length / times[1], times)
+    time = None if times is None else times[0] * length / times[1]
     distribution = crossing(goal, target, times)
     return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, times))
 
@@ -299,7 +299,7 @@ def crossing(goal: Goal, target: float, times: tuple[float, float] | None) -> di
     return {
         "constant": constant,
         "model_calls_per_token": correctness.model_calls_per_token(constant, target),
-        "ser": entries.perhaps(lambda times: correctness.ser_at(constant, times[0] / times[1]), times),
+        "ser": None if times is None else correctness.ser_at(constant, times[0] / times[1]),
     }
 
 

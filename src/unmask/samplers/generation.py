@@ -88,7 +88,7 @@ def generate(
     # the steps, and how the tokens of one are drawn
     if steps is None and isinstance(schedule, str):
         steps = STEPS
-    fit = entries.perhaps(lambda language: fit_of(used, language, length), denoiser.language)
+    fit = None if denoiser.language is None else fit_of(used, denoiser.language, length)
     delta = deltas(schedule, steps, fit)
     joint = as_joint(draw, used, denoiser, length)
     together = 1 if joint is None else joint.particles  # rows of one group

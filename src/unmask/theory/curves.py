@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from unmask.core.compiled import kernel
-from unmask.core.entries import chosen, perhaps, taken
+from unmask.core.entries import chosen, taken
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate, exactly
 from unmask.core.means import mean
@@ -106,7 +106,7 @@ class InformationCurve:
     @property
     def terms(self) -> Floats | None:
         """(rows, L), with f as the mean if no tokens were given."""
-        return perhaps(lambda rows: np.asarray(rows.terms), self.rows)
+        return None if self.rows is None else np.asarray(self.rows.terms)
 
     def h(self, u: ArrayLike) -> Floats:
         """h(u) at any number of u in [0, 1]."""
@@ -168,7 +168,7 @@ class InformationCurve:
         return nats.map(lambda value: -math.expm1(-max(value, 0.0)))
 
     def _weights(self, schedule: ScheduleLike, steps: int | None, fixed_size: bool) -> Callable[[int], Floats]:
-        fit = perhaps(lambda language: Fit(language, self.length, fixed_size), self.language)
+        fit = None if self.language is None else Fit(self.language, self.length, fixed_size)
         delta = deltas(schedule, steps, fit)
         return lambda length: weights(length, delta, fixed_size)
 

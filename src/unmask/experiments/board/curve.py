@@ -198,8 +198,8 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
 
     return Sample(
         digest_of(generation.tokens),
-        entries.given(entries.mapped(lambda metric: metric.values(scores), metrics.METRICS)),
-        entries.mapped(lambda count: float(count.double().mean()), generation.model_calls_of),
+        entries.given({name: metric.values(scores) for name, metric in metrics.METRICS.items()}),
+        {name: float(count.double().mean()) for name, count in generation.model_calls_of.items()},
         _bits(ground),
         diversity,
         **price(ground, sampler, steps, taught)._asdict(),
@@ -320,7 +320,7 @@ def of_point(point: Point) -> list[Record]:
 
     name = "ter_ratio" if all(entries.column(point.samples, "proper")) else "ter_upper_ratio"
     nats = point.divergence
-    ratio = entries.perhaps(lambda mean: mean.map(lambda nats: math.exp(nats / point.length)), nats)
+    ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
     rows.append(record(name, ratio, note=point.unbounded))
 
     rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))

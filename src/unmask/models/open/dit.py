@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.core.entries import chosen, mapped, present
+from unmask.core.entries import chosen, present
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
 from unmask.models.open import weights
@@ -139,7 +139,7 @@ def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype
     tensors = weights.read(directory)
     try:
         state = folded(tensors, len(model.blocks))
-        model.load_state_dict(mapped(lambda tensor: tensor.to(dtype or tensor.dtype), state), assign=True)
+        model.load_state_dict({name: tensor.to(dtype or tensor.dtype) for name, tensor in state.items()}, assign=True)
     except (KeyError, RuntimeError) as error:  # a missing tensor, or one of another shape
         what = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
         raise UnmaskError(f"the weights in {directory} do not fit its {weights.CONFIG}: {cut(what)}") from error

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unmask.core.entries import mapped, without
+from unmask.core.entries import without
 from unmask.core.errors import UnmaskError
 from unmask.core.reading import fit
 from unmask.models.open import weights
@@ -154,7 +154,7 @@ def read_smdm(directory: Path, card: Card, config: Config, dtype: torch.dtype | 
         model.lm_head = nn.Linear(sizes["hidden_size"], symbols, bias=False)
 
     tensors = split(renamed(weights.read(directory), SMDM_TENSORS), heads, groups)
-    tensors = mapped(lambda part: part.to(dtype or part.dtype), tensors)
+    tensors = {name: part.to(dtype or part.dtype) for name, part in tensors.items()}
     try:
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:

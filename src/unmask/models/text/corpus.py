@@ -179,11 +179,13 @@ class Text:
         tokens = len(self.held_out)
         documents = self.corpus.held_out
         sizes = {"character": sum(map(len, documents)), "byte": sum(len(one.encode()) for one in documents)}
-        return entries.mapped(lambda count: (count + len(documents)) / tokens, sizes)
+        return {name: (count + len(documents)) / tokens for name, count in sizes.items()}
 
     def bits(self, nats: float) -> dict[str, float]:
         """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
-        return entries.renamed("bits_per_{}", entries.mapped(lambda each: nats / math.log(2) / each, self.per_token))
+        return entries.renamed(
+            "bits_per_{}", {name: nats / math.log(2) / each for name, each in self.per_token.items()}
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the source and digests that a training saves, to read the same text again."""

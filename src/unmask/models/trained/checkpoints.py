@@ -28,7 +28,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, entries
+from unmask.core import arguments
 from unmask.core.errors import UnmaskError, cut, needed, shown, unknown
 from unmask.core.files import atomic, check_writable, make_directory, write_json
 from unmask.core.memory import available
@@ -123,7 +123,7 @@ def load(
     check_fits(shape, directory, vocabulary, length)
 
     with torch.device("meta"):
-        expected = entries.mapped(lambda tensor: tensor.shape, Trunk(shape).state_dict())
+        expected = {name: tensor.shape for name, tensor in Trunk(shape).state_dict().items()}
     weights = read_tensors(directory / WEIGHTS, expected, f"the network of {CONFIG}")
 
     trunk = Trunk(shape).eval()
@@ -341,7 +341,7 @@ def read_tensors(path: Path, expected: Mapping[str, torch.Size], whose: str) -> 
 def _write(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     with needed("train", "the file of a network"):
         from safetensors.torch import save as to_bytes
-    here = entries.mapped(lambda tensor: tensor.detach().cpu().contiguous(), tensors)
+    here = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with atomic(path) as file:
         file.write(to_bytes(here, metadata))
 

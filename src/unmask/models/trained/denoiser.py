@@ -102,7 +102,7 @@ class Network(Denoiser):
                 f"expected tokens 0 to {self.vocabulary - 1}",
                 "Replace them by random tokens",
             )
-        columns = entries.perhaps(lambda positions: positions.expand(len(tokens), -1), positions)
+        columns = None if positions is None else positions.expand(len(tokens), -1)
         logits = evaluator.head(evaluator.states(evaluator.below(tokens, time), columns, time))
         predicted = probabilities(logits).to(tokens.device)
         if self.removes == "uniform":

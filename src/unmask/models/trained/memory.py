@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core.entries import chosen, perhaps
+from unmask.core.entries import chosen
 from unmask.models.trained.shape import Shape
 
 
 def sent(tensor: Tensor | None, device: torch.device) -> Tensor | None:
     """The tensor on a device, if there is one; the host does not wait."""
-    return perhaps(lambda tensor: tensor.to(device, non_blocking=True), tensor)
+    return None if tensor is None else tensor.to(device, non_blocking=True)
 
 
 class Reach(NamedTuple):

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.core.entries import perhaps
 from unmask.models.trained.memory import Memory, Reach
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.windows import Windows
@@ -160,7 +159,7 @@ class Trunk(nn.Module):
         With a memory the tokens continue its rows (B) (default: all), and their keys and values are cached. The caller
         updates `memory.lengths`.
         """
-        frame = self._frame(tokens.shape[1], time, perhaps(lambda memory: memory.reach(tokens, rows), memory))
+        frame = self._frame(tokens.shape[1], time, None if memory is None else memory.reach(tokens, rows))
         return self._last(self._below(tokens, frame), columns, frame)
 
     def below(self, tokens: Tensor, time: Tensor | None = None) -> Tensor:
@@ -192,7 +191,7 @@ class Trunk(nn.Module):
 
     def _below(self, tokens: Tensor, frame: Frame) -> Tensor:
         x = self.embed(tokens)
-        past = perhaps(lambda reach: reach.past, frame.reach)
+        past = None if frame.reach is None else frame.reach.past
         if len(self.blocks) == 1:
             return self._recalled(x, tokens, past, frame.condition)
 
@@ -226,7 +225,7 @@ class Trunk(nn.Module):
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
         if time is not None and self.shape.noise == "uniform":
             time = depth(time)
-        condition = perhaps(lambda clock: clock(time), self.time)
+        condition = None if self.time is None else self.time(time)
 
         if reach is not None and reach.places is not None:
             return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
