@@ -183,9 +183,8 @@ class Text:
 
     def bits(self, nats: float) -> dict[str, float]:
         """Convert nats per token to bits per character and per byte, which are comparable across tokenizers."""
-        return entries.renamed(
-            "bits_per_{}", {name: nats / math.log(2) / each for name, each in self.per_token.items()}
-        )
+        total = nats / math.log(2)
+        return {f"bits_per_{name}": total / each for name, each in self.per_token.items()}
 
     def facts(self) -> dict[str, Any]:
         """Return the source and digests that a training saves, to read the same text again."""
