@@ -12,7 +12,7 @@ from tests.air import of_folder
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2090,
+    "core": 2095,
     "languages": 3900,
     "denoisers": 1830,
     "samplers": 3650,

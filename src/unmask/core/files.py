@@ -149,8 +149,11 @@ def finite(value: Any) -> Any:
 def origin(**configuration: Any) -> dict[str, Any]:
     """The origin of a file: everything needed to produce it again."""
     program = Path(sys.argv[0]).name  # another machine does not have its directory
+    if program == "__main__.py":
+        program = "unmask"
+
     return {
-        "command": [{"__main__.py": "unmask"}.get(program, program), *sys.argv[1:]],
+        "command": [program, *sys.argv[1:]],
         "configuration": configuration,
         "versions": {package: version(package) or "not installed" for package in USED},
         "code": code(),

@@ -240,7 +240,7 @@ def _plain(message: str, kind: Any) -> str:
     if strange := re.fullmatch(
         r"(?:Object contains unknown (field)|Invalid enum value) [`'](.*)[`']", problem, re.DOTALL
     ):
-        noun = {"field": "key"}.get(strange[1], "value")
+        noun = "key" if strange[1] else "value"
         names = _known(kind, path)
         if not names:
             return message

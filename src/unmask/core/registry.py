@@ -373,7 +373,7 @@ def modules(noun: str) -> dict[str, str]:
 def check_name(noun: str, specification: str) -> None:
     """Raise the error of an unknown name before slow imports; noun: one of OFFERED."""
     name = specification.partition("(")[0].strip()
-    known = set[str]().union(*map(modules, OFFERED[noun]))
+    known = {name for one in OFFERED[noun] for name in modules(one)}
     if name in known or not PLAIN.fullmatch(name) or os.path.exists(name):
         return
 

@@ -171,8 +171,9 @@ def account_path(path: str | Path) -> Path:
 def given_path(path: str | Path) -> Path:
     """Path of the tokens that samples were given: samples.given.npy for samples.npy and for samples.txt."""
     path = Path(path)
-    suffix = {TEXT_SUFFIX: SUFFIXES[0]}.get(path.suffix, path.suffix)
-    return path.with_suffix(f".given{suffix}")
+    if path.suffix == TEXT_SUFFIX:
+        return path.with_suffix(f".given{SUFFIXES[0]}")
+    return path.with_suffix(f".given{path.suffix}")
 
 
 def read_given(path: str | Path, account: dict[str, Any]) -> Tensor | None:

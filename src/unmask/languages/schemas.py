@@ -421,7 +421,7 @@ def in_order(pairs: list[tuple[str, bool]]) -> str:
     texts = [f"({text}, ?)?" for text, _ in pairs[:first]]
     texts.append(pairs[first][0])
     for text, needed in pairs[first + 1 :]:
-        texts.append(f"(, ?{text}){'?' * (not needed)}")
+        texts.append(f"(, ?{text})" if needed else f"(, ?{text})?")
     return "".join(texts)
 
 
