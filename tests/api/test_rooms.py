@@ -23,10 +23,10 @@ CAPS = {  # statements of each room, from the one under all to the one on top; a
     "planning": 810,
     "experiments": 3210,  # engines, a cluster of Ray, parts of a sweep that a queue runs, infilling
     "tasks": 1900,  # lm-eval as a job of a sweep: a job of models stands with its tasks
-    "report": 2120,  # accuracy and infilling on pages
+    "report": 2125,  # accuracy and infilling on pages
     "cli": 1615,
 }
-MOST = 32_870  # statements of the whole package; 90 more buy 220 comprehensions and 85 conditionals fewer
+MOST = 32_880  # statements of the whole package; 90 more buy 220 comprehensions and 85 conditionals fewer
 BESIDE = 1_370  # lines of html, css, js and toml in it
 UP = ["samplers/generation.py imports unmask.models.loading"]  # generate() takes the directory of a model
 ROOMS = list(CAPS)

@@ -137,6 +137,8 @@ def write_json(path: str | Path, content: Any) -> None:
 
 def finite(value: Any) -> Any:
     """The value with None in place of infinities, which JSON lacks: the open end of an interval is null."""
+    if value is None or isinstance(value, str | int):  # most values, and a mapping is slow to tell
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

@@ -18,7 +18,8 @@ Row = TypeVar("Row", bound=Mapping[str, Any])
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     """The rows with these values."""
-    return [row for row in rows if values.items() <= row.items()]
+    wanted = values.items()
+    return [row for row in rows if wanted <= row.items()]
 
 
 def among(rows: Iterable[Row], name: str, values: Collection[Any]) -> list[Row]:
