@@ -108,7 +108,9 @@ def choices(shown: Shown) -> dict[str, dict[str, str]]:
 
     settings = {}
     for n, values in enumerate(shown.settings):
-        settings[str(n)] = shown.named(values) + " (reference)" * (not usable(values["sampler"]))
+        settings[str(n)] = shown.named(values)
+        if not usable(values["sampler"]):
+            settings[str(n)] += " (reference)"
 
     return {
         "language": languages,

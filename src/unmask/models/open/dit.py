@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unmask.core.entries import chosen, present
+from unmask.core.entries import present
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.reading import fit
 from unmask.models.open import weights
@@ -88,7 +88,8 @@ class DiT(Body):
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
         x = self.embed[tokens]
-        columns = chosen(columns, torch.arange(tokens.shape[1], device=tokens.device)[None])
+        if columns is None:
+            columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
         rotate = Rotary(columns, self.width, THETA, self.dtype)
         for number, block in enumerate(self.blocks):
             x = block(x, rotate, seen, reach, number)

@@ -100,8 +100,10 @@ class Native(Body):
         self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release
 
     def states(self, tokens: Tensor, columns: Tensor | None, seen: Tensor | None, reach: Reach | None) -> Tensor:
-        columns = entries.chosen(columns, torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens))
-        seen = entries.chosen(seen, torch.ones((1, 1, 1, tokens.shape[1]), dtype=torch.bool, device=tokens.device))
+        if columns is None:
+            columns = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        if seen is None:
+            seen = torch.ones((1, 1, 1, tokens.shape[1]), dtype=torch.bool, device=tokens.device)
         return self.base(
             input_ids=tokens,
             position_ids=columns,
