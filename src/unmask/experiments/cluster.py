@@ -36,6 +36,10 @@ ANSWERS = 10.0  # seconds for a cluster to answer
 PATIENCE = 120.0  # seconds for a node to import unmask
 OBJECTS = 2**28  # bytes of answers in memory, of a cluster on this machine
 PRINTED = 2**16  # bytes of output that come back with an answer
+FULL = (
+    "the object store and the disk of its node are full, so its answer was lost. Expected space for both. "
+    "Free space on the disk, or give `ray start` a larger --object-store-memory"
+)
 KEPT = dict[Any, Processes]()  # of this worker of Ray, for its next block
 
 
@@ -134,7 +138,9 @@ def _answer(ray: Any, one: Any, files: Path) -> Answer:
     """The answer of a block that is over; a lost one has another attempt."""
     try:
         answer, printed, theirs = ray.get(one)
-    except ray.exceptions.RayError as error:  # its worker or node died, or there was no space for its answer
+    except (ray.exceptions.OutOfDiskError, ray.exceptions.ObjectStoreFullError):
+        return Answer(error=FULL, lost=True)
+    except ray.exceptions.RayError as error:
         return Answer(error=f"its worker or node was lost: {type(error).__name__}", lost=True)
     if theirs != code():
         raise UnmaskError("a node has another version of unmask. Expected the same sources. Install them there")

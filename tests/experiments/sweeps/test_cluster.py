@@ -38,12 +38,16 @@ LIMIT = 12.0  # seconds of a block that hangs; a new process imports within them
 class Nodes:
     """A cluster whose head measures nothing, and two nodes `first` and `second` of one CPU."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, disk: float = 1.0) -> None:
+        """disk: the share of the disk that may be full before Ray writes no answer there."""
         from ray.cluster_utils import Cluster
 
         self.log = log
         head: dict[str, Any] = {"num_cpus": 0, "object_store_memory": SPACE, "include_dashboard": False}
-        head["_system_config"] = {"automatic_object_spilling_enabled": False}  # a full store has no way out
+        head["_system_config"] = {
+            "automatic_object_spilling_enabled": False,
+            "local_fs_capacity_threshold": disk,
+        }
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             self.add("first")
@@ -173,29 +177,48 @@ def test_a_cell_that_ends_badly_is_the_only_one(nodes: Nodes, bench: Bench, how,
     assert (log.read_text() if log.exists() else "") == ("three\n" if how == "say" else "")
 
 
-def test_a_full_object_store_loses_no_answer(nodes: Nodes, bench: Bench):
-    """On each node less is free than one answer takes, and nothing may be spilled. The program's connection stays."""
-    import ray
+class Filler:
+    def fill(self, parts: int) -> int:
+        import ray
 
-    class Filler:
-        def fill(self, parts: int) -> int:
-            self.kept = [ray.put(bytes(2**22)) for _ in range(parts)]
-            return parts * 2**22
+        self.kept = [ray.put(bytes(2**22)) for _ in range(parts)]
+        return parts * 2**22
+
+
+@contextmanager
+def filled(nodes: Nodes) -> Iterator[None]:
+    """Connected, and on each node less is free than one answer takes."""
+    import ray
 
     ray.init(nodes.cluster.address, log_to_driver=False, logging_level="ERROR")
     try:
         on = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         own = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        fillers = [
-            ray.remote(num_cpus=0)(Filler).options(scheduling_strategy=on(node, soft=False)).remote() for node in own
-        ]
-        assert all(SPACE - filled < ANSWER for filled in ray.get([one.fill.remote(18) for one in fillers]))
-        recipe = {"name": "t", "jobs": [WIDE], "grid": {"x": list(range(6))}, "fixed": {"size": ANSWER}}
-        made = sweep(recipe, store=bench.store, **nodes.options)
-        assert ray.is_initialized()
+        places = [on(node, soft=False) for node in own]
+        fillers = [ray.remote(num_cpus=0)(Filler).options(scheduling_strategy=place).remote() for place in places]
+        assert all(SPACE - taken < ANSWER for taken in ray.get([one.fill.remote(18) for one in fillers]))
+        yield
+        assert ray.is_initialized()  # the program's connection stays
     finally:
         ray.shutdown()
+
+
+def test_a_full_object_store_loses_no_answer(nodes: Nodes, bench: Bench):
+    recipe = {"name": "t", "jobs": [WIDE], "grid": {"x": list(range(6))}, "fixed": {"size": ANSWER}}
+    with filled(nodes):
+        made = sweep(recipe, store=bench.store, **nodes.options)
     assert [(row["x"], len(row["more"])) for row in made.rows()] == [(x, ANSWER) for x in range(6)]
+
+
+def test_a_full_disk_and_object_store_are_named(nodes: Nodes, bench: Bench):
+    recipe = {"name": "t", "jobs": [WIDE], "grid": {"x": [1]}, "fixed": {"size": ANSWER}}
+    full = Nodes(nodes.log, disk=0.0)
+    try:
+        with filled(full):
+            sweep(recipe, store=bench.store, **full.options)
+    finally:
+        full.cluster.shutdown()
+    assert [failed["error"] for failed in status(bench.store)["failures"]] == [engine.FULL]
 
 
 def test_an_interrupt_lets_running_blocks_finish(nodes: Nodes, bench: Bench):
