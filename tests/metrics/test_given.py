@@ -47,7 +47,6 @@ def conditional(pattern):
 def by_labels(pattern, delta):
     """p(x | c) of every x: a sum over all steps that the hidden positions may have; and E_x[-log p_tau(x | c)]."""
     hidden = [j for j in range(LENGTH) if pattern[j] == V]
-    agrees = conditional(pattern) > 0
     agrees = ((torch.tensor(pattern) == V) | (torch.tensor(pattern) == EVERY)).all(1).double()
     total, nats = torch.zeros(len(EVERY)), 0.0
     q = torch.from_numpy(conditional(pattern))

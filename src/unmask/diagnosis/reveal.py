@@ -180,9 +180,8 @@ def _pairs(language: Language, row: Row, one: Step) -> Iterator[tuple[int, int, 
         distribution = alone[first : first + len(chosen)]
         possible = (given > 0) & (distribution > 0)[:, :, None, None]
         ratio = torch.where(possible, given / alone, 1.0)
-        nats = (distribution[:, :, None, None] * torch.where(possible, given, 0.0) * ratio.log()).sum(
-            (1, 3)
-        )  # (chosen, K)
+        joint = distribution[:, :, None, None] * torch.where(possible, given, 0.0)  # (chosen, V, K, V)
+        nats = (joint * ratio.log()).sum((1, 3))  # (chosen, K)
 
         for i, j in (nats.triu(first + 1) > LEAST).nonzero().tolist():
             yield int(chosen[i]), int(places[j]), float(nats[i, j])

@@ -57,22 +57,29 @@ def _in_gap(chain: FirstOrder, powers: Floats, gap: int, fitted: bool) -> Floats
     """(S+1, S+1, gap+1, gap+1): c(i, j) for each x_l, or the begin, and each x_r, or the end."""
     size = chain.size
     whole = powers[gap][:, :, None, None]
-    costs = np.zeros((size + 1, size + 1, gap + 1, gap + 1))
 
     def pair(i: int, j: int) -> Floats:
         """(S+1, S+1, S, S): q(x_i, x_j | x_l, x_r)."""
         before, after = powers[i][:, None, :size, None], powers[gap - j][:size].T[None, :, None, :]
         return _over(before * powers[j - i][:size, :size] * after, whole)
 
-    neighbors = {t: pair(t, t + 1) for t in range(1, gap - 1)}
-    allowed = (chain.transition > 0).astype(float)
-    fits = {t: fit(q, allowed) for t, q in neighbors.items()} if fitted else {}
-    moves = {t: _over(one, one.sum(-1, keepdims=True)) for t, one in fits.items()}
+    moves = {}
+    if fitted:
+        allowed = (chain.transition > 0).astype(float)
+        for t in range(1, gap - 1):
+            joint = fit(pair(t, t + 1), allowed)
+            moves[t] = _over(joint, joint.sum(-1, keepdims=True))
+
+    costs = np.zeros((size + 1, size + 1, gap + 1, gap + 1))
     for i in range(1, gap - 1):
-        joint = neighbors[i].sum(-1)[..., None] * np.eye(size)  # x_i, and x_i once more
+        first = pair(i, i + 1).sum(-1)
+        joint = first[..., None] * np.eye(size)  # x_i, and x_i once more
         for j in range(i + 1, gap):
             q = pair(i, j)
-            joint = joint @ moves[j - 1] if fitted else q.sum(-1, keepdims=True) * q.sum(-2, keepdims=True)
+            if fitted:
+                joint = joint @ moves[j - 1]  # q(x_i) F_i .. F_{j-1}
+            else:
+                joint = q.sum(-1, keepdims=True) * q.sum(-2, keepdims=True)
             costs[:, :, i, j] = _divergence(q, joint)
     return costs
 
@@ -88,51 +95,63 @@ def gap_losses(language: Language, length: int, fitted: bool) -> Gaps:
         )
 
     size, powers, marginals = chain.size, chain.kernels(length + 1), chain.marginals(length)
+    state = np.arange(size + 1)
+    begins = [state == size, *np.pad(marginals, ((0, 0), (0, 1)))]  # of each left end: the begin, or the states
+
     gaps: Gaps = {}
     for gap in range(2, length + 2):
         costs = _in_gap(chain, powers, gap, fitted)
         for left in range(length + 2 - gap):
-            right, weights = left + gap, np.zeros((size + 1, size + 1))
-            first = np.eye(size + 1)[size] if left == 0 else np.append(marginals[left - 1], 0.0)
-            open_end = np.arange(size + 1) == size if right == length + 1 else np.arange(size + 1) < size
-            weights = first[:, None] * powers[gap] * open_end
+            right = left + gap
+            ends = (state == size) == (right == length + 1)  # the end alone after the last position, else the states
+            weights = begins[left][:, None] * powers[gap] * ends  # q(x_l, x_r)
             gaps[left, right] = np.tensordot(weights, costs, 2)
     return gaps
 
 
 def loss(language: Language, order: Tensor, fitted: bool = True) -> float:
     """KL(q || p_order) in nats of an order (L) of steps from 1."""
-    gaps, total, shown = gap_losses(language, len(order), fitted), 0.0, [0, len(order) + 1]
+    gaps = gap_losses(language, len(order), fitted)
+    total = 0.0
+    shown = [0, len(order) + 1]
     for step in order.unique().tolist():
         now = (order == step).nonzero().squeeze(1).add(1).tolist()
         for left, right in pairwise(shown):
             inside = [j - left for j in now if left < j < right]
-            total += sum(float(gaps[left, right][i, j]) for i, j in pairwise(inside))
+            for i, j in pairwise(inside):
+                total += float(gaps[left, right][i, j])
         shown = sorted([*shown, *now])
     return total
 
 
 def best(language: Language, length: int, steps: int, fitted: bool = True) -> tuple[float, Tensor]:
     """(KL(q || p_order) in nats, the order (L)) of the fixed order of at most N steps that loses least."""
-    gaps, steps = gap_losses(language, length, fitted), min(steps, length.bit_length())  # then one token at a time
-    paid = np.full((steps + 1, length + 2, length + 2), np.inf)
-    paid[:, np.arange(length + 1), np.arange(1, length + 2)] = 0.0
-    came: dict[tuple[int, int, int], Ints] = {}
+    gaps = gap_losses(language, length, fitted)
+    steps = min(steps, length.bit_length())  # halving every gap takes so many, one token of each gap at a time
+    paid = np.full((steps + 1, length + 2, length + 2), np.inf)  # the least loss of n steps in the gap (l, r)
+    paid[:, np.arange(length + 1), np.arange(1, length + 2)] = 0.0  # nothing is hidden between neighbors
+
+    came: dict[tuple[int, int, int], Ints] = {}  # (n, l, r) -> the position before each one on its shortest path
     for n in range(1, steps + 1):
         for (left, right), costs in gaps.items():
-            reach, last = np.zeros(right - left + 1), np.zeros(right - left + 1, np.int64)
+            reach = np.zeros(right - left + 1)
+            last = np.zeros(right - left + 1, np.int64)
             for j in range(1, len(reach)):
                 ways = reach[:j] + costs[:j, j] + paid[n - 1, left : left + j, left + j]
                 last[j] = np.argmin(ways)
                 reach[j] = ways[last[j]]
-            paid[n, left, right], came[n, left, right] = reach[-1], last
+            paid[n, left, right] = reach[-1]
+            came[n, left, right] = last
 
+    # the paths backwards: each leaves gaps, which have paths of one step fewer
     order = torch.zeros(length, dtype=torch.int64)
     open_gaps = [(steps, 0, length + 1)]
     while open_gaps:
         n, left, right = open_gaps.pop()
+        if right == left + 1:
+            continue
         j = right - left
-        while j > 0 and right > left + 1:
+        while j > 0:
             i = int(came[n, left, right][j])
             if i > 0:
                 order[left + i - 1] = steps - n + 1

@@ -148,9 +148,8 @@ class Noise:
         size = 1 + torch.maximum(first.mean.abs(), second.mean.abs())
         self.used = pooled.diagonal() > (ROUNDING * size) ** 2
 
-        self.apart = bool(
-            (~self.used & ((first.mean - second.mean).abs() > ROUNDING * size)).any()
-        )  # a certain difference
+        constant = ~self.used  # in both samples, so that any difference is a certain one
+        self.apart = bool((constant & ((first.mean - second.mean).abs() > ROUNDING * size)).any())
 
         if dense:
             mean = (n * first.mean + m * second.mean) / (n + m)
