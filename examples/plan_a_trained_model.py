@@ -17,7 +17,7 @@ import unmask
 from unmask.diagnosis.learning import of_language
 from unmask.models import trained
 from unmask.models.trained.recipe import recipe
-from unmask.planning.planner import Verdict
+from unmask.planning.plan import Verdict
 
 LENGTH = 16
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from unmask.metrics import Score as Score
     from unmask.models.loading import load as load
     from unmask.models.trained.loop import train as train
-    from unmask.planning.planner import plan as plan
+    from unmask.planning.plan import plan as plan
     from unmask.report.player import play as play
     from unmask.samplers import Generation as Generation
     from unmask.samplers import generate as generate

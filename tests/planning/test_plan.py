@@ -17,7 +17,7 @@ from unmask.diagnosis.learning import of_language
 from unmask.languages import Interval, NGram, load, random_ngram
 from unmask.metrics import ter
 from unmask.planning.flops import model_calls
-from unmask.planning.planner import plan
+from unmask.planning.plan import plan
 from unmask.samplers.schedules import deltas
 from unmask.theory import joint_orders
 from unmask.theory import known as known

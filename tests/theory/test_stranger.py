@@ -14,7 +14,7 @@ from unmask import UnmaskError, generate, metrics, score
 from unmask.core.estimates import Estimate
 from unmask.denoisers import Ideal, Perturbed
 from unmask.languages import Language
-from unmask.planning.planner import plan
+from unmask.planning.plan import plan
 from unmask.samplers.schedules import Fit, deltas
 from unmask.theory import chains, exponential, fluency, known, listed
 from unmask.theory.partitions import partitions

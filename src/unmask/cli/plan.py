@@ -196,7 +196,7 @@ def _of_sampler(
     from unmask.core.errors import UnmaskError
     from unmask.experiments.jobs.sources import Amount, Source
     from unmask.experiments.jobs.steps import steps_for_ser
-    from unmask.planning.planner import check_times
+    from unmask.planning.plan import check_times
     from unmask.samplers import SAMPLERS
 
     if SAMPLERS.make(sampler).pace == "free":
@@ -228,7 +228,7 @@ def _of_language(
     language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
     from unmask.core.errors import UnmaskError
-    from unmask.planning.planner import plan
+    from unmask.planning.plan import plan
 
     if model is None:
         verdict = plan(str(language), chosen(length, LENGTH), metric, target, *how)

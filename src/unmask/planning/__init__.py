@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unmask.planning.clock import Timing as Timing
     from unmask.planning.flops import break_even as break_even
     from unmask.planning.flops import model_calls as model_calls
-    from unmask.planning.planner import Plan as Plan
-    from unmask.planning.planner import Verdict as Verdict
+    from unmask.planning.plan import Plan as Plan
+    from unmask.planning.plan import Verdict as Verdict
 
 __getattr__, __dir__ = lazily(__name__, __path__)
