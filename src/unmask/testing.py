@@ -36,7 +36,7 @@ from unmask.diagnosis.audit.rare import LONG_TAIL, rare_tokens
 from unmask.diagnosis.audit.specimens import FAULTS
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics
 from unmask.diagnosis.audit.suspects import compared, repetition
-from unmask.diagnosis.audit.verdict import as_meant
+from unmask.diagnosis.audit.verdict import ALARM, as_meant
 from unmask.diagnosis.conformance import check as assert_conforms
 from unmask.diagnosis.ratios import difference
 from unmask.languages import LanguageLike
@@ -51,7 +51,6 @@ Kind = Literal["mask", "uniform", "causal"]
 
 LANGUAGE = "paper-2gram"
 ROWS = 400  # least number of sequences; the loop is called until there are as many
-ALARM = 1e-4
 TOLERANCE = 1e-4  # nats
 LIMIT = 300.0  # seconds; a correct loop needed more than 60 on a machine with 13 times as much work as cores
 WIDTH = 100  # characters of a line
