@@ -42,7 +42,7 @@ def run(
         recipe: YAML file with name, jobs, grid, zip, fixed, rows and seeds; or the name of an included recipe.
         set: Other values for the recipe: steps=[8,16] adds to the grid, rows=200 is fixed.
         store: Directory of the sweep. (default: sweeps/NAME, of a part sweeps/NAME-K-of-N)
-        part: Measure part K of N only, from 1 to N: a job of a cluster. (default: 1/1, all cells)
+        part: Measure part K of N only, from 1 to N: a job of a cluster. 1/1 is all cells.
         dry_run: Print the cells and their number, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
     """
