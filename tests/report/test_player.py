@@ -96,8 +96,8 @@ def lost(run, row, step):
 def test_every_step_shows_what_the_trace_says(opened, runs):
     """On and back again: tokens, meter, step, and the words of the first error."""
     view = opened()
-    row = next(row for row in range(ROWS) if runs[0].first_error(row) is not None)
-    error = runs[0].first_error(row)
+    row = next(row for row in range(ROWS) if runs[0].readings[row].impossible is not None)
+    error = runs[0].readings[row].impossible
     assert clock(view) == error + 1
     assert runs[0].readings[row].why in view.inner_text(".why.wrong")
     assert view.locator(".run .cell.guilty").count() == len(runs[0].readings[row].guilty)
@@ -110,7 +110,7 @@ def test_every_step_shows_what_the_trace_says(opened, runs):
             assert seen["meter"] == lost(run, row, step)
             done = run.steps[row][min(step, len(run.steps[row])) - 1]
             assert seen["new"] == (len(done.revealed) if step else 0)
-            first = run.first_error(row)
+            first = run.readings[row].impossible
             assert seen["guilty"] == (len(run.readings[row].guilty) if first is not None and step > first else 0)
             arcs = run.arcs(row, done_at - 1) if (done_at := min(step, len(run.steps[row]))) else []
             wrong = first is not None and done_at == first + 1
@@ -121,7 +121,7 @@ def test_every_step_shows_what_the_trace_says(opened, runs):
 def test_controls_change_what_is_shown(opened, runs):
     view = opened()
     view.select_option("[data-set=row]", "3")
-    first = runs[0].first_error(3)
+    first = runs[0].readings[3].impossible
     assert clock(view) == (LENGTH if first is None else first + 1)
     view.fill("input[type=range]", "2")
     assert shown(view) == stands(runs[0], 3, 2)

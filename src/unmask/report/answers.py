@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import starmap
 
+from unmask.core.entries import column
 from unmask.core.errors import plain
 from unmask.report.verdict import Shown
 from unmask.tasks.evaluation.records import Group
@@ -32,8 +34,8 @@ def answered(shown: Shown) -> str:
 def counted(group: Group) -> str:
     """How many answers are right, and why others are not."""
     written = group.written
-    right = sum(bool(sample.right) for sample in written)
-    reasons = [f"{count} {why}" for why, count in group.reasons.items()]
+    right = column(written, "right").count(True)
+    reasons = starmap("{1} {0}".format, group.reasons.items())
     return "; ".join([f"{right} of {len(written)} right", *reasons])
 
 

@@ -11,16 +11,19 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, cycle, islice, starmap
 from operator import itemgetter
+from statistics import fmean
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from unmask.core import entries
 from unmask.core.errors import UnmaskError, cut, needed
 from unmask.core.estimates import Estimate
 from unmask.experiments.tables import csv_of
 from unmask.report.results import AR, ENDS, IDEAL, Point
-from unmask.report.select import Fields, column, different, having, indexed, where
+from unmask.report.select import Fields, column, different, indexed, where
 from unmask.report.verdict import Shown, pace, usable
 
 with needed("pages", "a figure"):
@@ -29,11 +32,13 @@ with needed("pages", "a figure"):
 
 Row = dict[str, Any]
 Limits = tuple[Sequence[float], Sequence[float]]  # the ends of an axis in each drawing
+Choice = tuple[str, int]  # the values of the controls of language ("all", or a number) and setting
 Definition = dict[str, Any]  # of a figure, as Vega-Lite reads it
 LIGHT = ("#0077bb", "#009988", "#ee3377", "#ee7733", "#8c6bb1", "#997700", "#cc3311", "#33bbee", "#994455")
 DARK = ("#4db3f0", "#2cc7b4", "#ff70a0", "#ff9d5c", "#b99be0", "#cfae3c", "#ff7a5e", "#8adcff", "#dd8899")
 PAPER, SOFT, ACCENT = "var(--paper)", "var(--soft)", "var(--accent)"
-FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | {f"var(--c{n})": hue for n, hue in enumerate(LIGHT)}
+HUES = list(map("var(--c{})".format, range(len(LIGHT))))  # each is one of LIGHT or of DARK, by the scheme
+FIXED = {PAPER: "#ffffff", SOFT: "#59636f", ACCENT: "#0069a6"} | dict(zip(HUES, LIGHT, strict=True))
 INK = "currentColor"
 FONTS = "system-ui, Segoe UI, Helvetica, Arial, sans-serif"  # some programs have no system-ui
 WIDTH, HEIGHT, LINE = 590, 250, 16  # pixels; the last: from one name beside a line to the next
@@ -77,7 +82,7 @@ class Sentence(NamedTuple):
     """A sentence on a figure."""
 
     words: str
-    choices: str | None = None  # that it is about; None: all
+    choices: Sequence[Choice] | None = None  # that it is about; None: all
     metric: str = ""
 
 
@@ -99,11 +104,11 @@ class Keys:
 
     shown: Shown
     values: Sequence[Fields]
-    numbers: Mapping[tuple[str, int], int]
+    numbers: Mapping[Choice, int]
 
     @classmethod
-    def of(cls, shown: Shown, values: Sequence[Fields]) -> Keys:
-        return cls(shown, values, shown.nearest(values))
+    def of(cls, shown: Shown, values: Sequence[Fields], first: int = 0) -> Keys:
+        return cls(shown, values, entries.mapped(first.__add__, shown.nearest(values)))
 
     def now(self, at: str = "at") -> list[alt.Parameter]:
         """The controls and the number of the drawing; at: the signal of the setting."""
@@ -113,7 +118,7 @@ class Keys:
 
     @property
     def by_language(self) -> bool:
-        return any("of" in one for one in self.values)
+        return "of" in chain.from_iterable(self.values)
 
     def table(self, at: str = "at") -> str:
         every: dict[str, list[int]] = {}
@@ -123,9 +128,17 @@ class Keys:
             return f"({json.dumps(every)})[language][+{at}]"
         return f"({json.dumps(every['all'])})[+{at}]"
 
-    def choices(self, number: int) -> str:
-        """The choices that show a drawing, as tokens."""
-        return " ".join(f"{language}.{at}" for (language, at), n in self.numbers.items() if n == number)
+    def choices(self, number: int) -> list[Choice]:
+        """The choices that show a drawing."""
+        return [choice for choice, own in self.numbers.items() if own == number]
+
+    def sentences(self, rows: Iterable[Row], words: Callable[[Fields, list[Row]], str]) -> list[Sentence]:
+        """What `words` says of each drawing, of its values and its rows; "" is left out."""
+        every = []
+        for k, own in enumerate(by_drawing(rows, len(self.values))):
+            if said := words(self.values[k], own):
+                every.append(Sentence(said, self.choices(k)))
+        return every
 
 
 def control(name: str, value: str) -> alt.Parameter:
@@ -158,6 +171,11 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
     }
 
 
+def told(parts: Mapping[str, Any]) -> str:
+    """The parts of a sentence: "name: words; name: words"."""
+    return "; ".join(starmap("{}: {}".format, parts.items()))
+
+
 def base(rows: Sequence[Row], keyed: bool = True) -> alt.Chart:
     """A layer of rows: those of the drawing on view. They are CSV, a third of JSON; numbers have six digits."""
     words = {name for row in rows for name, value in row.items() if isinstance(value, str)}
@@ -172,6 +190,12 @@ def short(row: Row) -> dict[str, str | int]:
     return {name: SHORT.get(type(value), str)(value) for name, value in row.items()}
 
 
+def by_drawing(rows: Iterable[Row], count: int) -> list[list[Row]]:
+    """The rows of each drawing."""
+    own = entries.grouped(rows, itemgetter("k"))
+    return [own.get(k, []) for k in range(count)]
+
+
 def each(values: Sequence[Any]) -> alt.ExprRef:
     """The value of the drawing on view."""
     return alt.ExprRef(f"({json.dumps(values)})[now]")
@@ -180,9 +204,8 @@ def each(values: Sequence[Any]) -> alt.ExprRef:
 def framed(rows: Sequence[Row], count: int, least: float | None = None) -> Limits:
     """(low, high): the ends of the y axis of each drawing, around its rows."""
     lows, highs = [], []
-    for k in range(count):
-        own = where(rows, k=k)
-        known = [value for end in ENDS for value in column(having(own, end), end)]
+    for own in by_drawing(rows, count):
+        known = entries.present(chain.from_iterable(map(itemgetter(*ENDS), own)))
         high = max(known, default=1.0)
         low = entries.chosen(least, min(known, default=0.0))
         margin = MARGIN * (high - low) or 0.5
@@ -197,22 +220,21 @@ def between(lows: Sequence[float], highs: Sequence[float], **more: Any) -> alt.S
 
 def spread(values: Sequence[float], gap: float, least: float = -math.inf) -> list[float]:
     """The same values at least a gap apart: those that would touch are centred on their mean."""
-    blocks: list[list[int]] = []
+    order = np.argsort(values, kind="stable")
+    gaps = gap * np.arange(len(values))
 
-    def centre(block: list[int]) -> float:
-        return sum(values[i] for i in block) / len(block)
-
-    for one in sorted(range(len(values)), key=lambda i: values[i]):
+    # Without the gaps, no place may be below the one before it: isotonic regression, which pools such neighbours.
+    blocks: list[list[float]] = []
+    for one in np.array(values)[order] - gaps:
         blocks.append([one])
-        while len(blocks) > 1 and centre(blocks[-1]) - centre(blocks[-2]) < gap * len(blocks[-1] + blocks[-2]) / 2:
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    places: dict[int, float] = {}
-    for block in blocks:
-        for n, i in enumerate(block):
-            places[i] = centre(block) + gap * (n - (len(block) - 1) / 2)
+        while len(blocks) > 1 and blocks[-1][0] < blocks[-2][0]:
+            pooled = blocks.pop() + blocks.pop()
+            blocks.append([fmean(pooled)] * len(pooled))
 
-    lift = max(0.0, least - min(places.values(), default=0.0))
-    return [places[i] + lift for i in range(len(values))]
+    places = np.empty(len(values))
+    places[order] = list(chain.from_iterable(blocks)) + gaps
+    lift = max(0.0, least - places.min(initial=math.inf))
+    return list((places + lift).tolist())
 
 
 def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = False, **look: Any) -> Any:
@@ -220,8 +242,8 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
     to, back = LOG[log]
 
     named = []
-    for k, (bottom, top) in enumerate(zip(*limits, strict=True)):
-        last = indexed(sorted(where(rows, k=k), key=itemgetter("x")), "series").values()
+    for own, bottom, top in zip(by_drawing(rows, len(limits[0])), *limits, strict=True):
+        last = indexed(sorted(own, key=itemgetter("x")), "series").values()
         edge = EARLY * max(column(last, "x"), default=0)
         late = [row for row in last if row["x"] >= edge]
 
@@ -244,12 +266,12 @@ def ends(rows: Sequence[Row], limits: Limits, x: alt.X, y: alt.Y, log: bool = Fa
 def colour(shown: Shown, names: Iterable[str], field: str = "series", legend: alt.Legend | None = None) -> Any:
     """A colour for each name, the same in all figures of a page: the ink for exact values, grey for references."""
     names, samplers = list(dict.fromkeys(names)), shown.results.choices("sampler")
-    common = [of for of in COMMON if of in shown.languages]
-    languages = list(dict.fromkeys([*common, *shown.languages]))
+    languages = sorted(shown.languages, key=lambda of: (*COMMON, of).index(of))  # the common ones first
     every = next(own for own in (languages, samplers, names) if set(names) <= {*own, AR})
     known = [name for name in every if usable(name) and name not in (IDEAL, AR)]
-    hues = {name: f"var(--c{number % len(LIGHT)})" for number, name in enumerate(known)} | {IDEAL: INK, AR: INK}
-    return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=[hues.get(name, SOFT) for name in names])
+    hues = dict(zip(known, cycle(HUES), strict=False)) | {IDEAL: INK, AR: INK}
+    shades = dict.fromkeys(names, SOFT) | entries.picked(hues, names)
+    return alt.Color(f"{field}:N", legend=legend).scale(domain=names, range=list(shades.values()))
 
 
 def below(columns: int = 4) -> alt.Legend:
@@ -294,11 +316,10 @@ def on(y: alt.Y, field: str) -> alt.Y:
 
 def bars(chart: alt.Chart, x: alt.X, y: alt.Y, **more: Any) -> alt.Chart:
     """Intervals."""
-    low = on(y, "low")
     return (
         chart.transform_filter("datum.high > datum.low")
         .mark_rule(strokeWidth=1.5)
-        .encode(x=x, y=low, y2="high:Q", **more)
+        .encode(x=x, y=on(y, "low"), y2="high:Q", **more)
     )
 
 

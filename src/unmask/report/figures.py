@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import product
+from itertools import starmap
 from operator import itemgetter
 
 from unmask.core import entries
@@ -28,6 +28,7 @@ from unmask.report.charts import (
     below,
     between,
     bright,
+    by_drawing,
     colour,
     control,
     dots,
@@ -42,6 +43,7 @@ from unmask.report.charts import (
     picked,
     row,
     tips,
+    told,
     up,
     word,
 )
@@ -69,12 +71,13 @@ from unmask.tasks.exact import is_ideal
 with needed("pages", "a figure"):
     import altair as alt
 
-BETWEEN = {"of": "language", "model": "network", "sampler": "sampler"}  # a line each
+BETWEEN = {"language": "of", "network": "model", "sampler": "sampler"}  # a line for each value of these
 DRAWINGS = {"of": FIELDS, "model": ("of", *FIELDS[1:]), "sampler": SHARED}  # a drawing for each value of these
 GOALS = {"steps_for_ser": "SER", "steps_for_ter": "TER"}
 MASKS, UNIFORM = "ancestral", "uniform-ancestral"
 NOISES = {MASKS: "masks", UNIFORM: "uniform noise"}
-TARGETS = ("0.5", "0.1", "0.01")  # SER of the figures of growth
+TICKS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]
+DIGITS = ("5", "1", "01")  # of the SER, after the point, in the figures of growth
 MOST_NAMED, MOST_BESIDE = 4, 6  # settings in a sentence; names beside the lines of a figure
 
 
@@ -84,8 +87,9 @@ def span(rows: Sequence[Row], metric: Metric) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
+def curves(shown: Shown, metric: Metric, line: str) -> Drawn | None:
     """Against N: measured points and the curves of theory; a line joins points that theory does not predict."""
+    by = BETWEEN[line]
     rows, keys = points_of_curves(shown, metric, by)
     own, ar = where(rows, kind="mdm"), where(rows, kind="ar")
     ticks = sorted(different(where(rows, dot=True), "x"))
@@ -94,7 +98,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         return None
 
     lows, highs = framed(rows, len(keys.values), metric.least)
-    wide = [column(where(rows, k=k), "x") or [1, 2] for k in range(len(keys.values))]
+    wide = [column(own, "x") or [1, 2] for own in by_drawing(rows, len(keys.values))]
     limits = between(list(map(min, wide)), list(map(max, wide)), type="log", base=2)
     x = across("N, the number of steps", scale=limits, format="d", values=ticks)
     y = up(None, metric.share, scale=between(lows, highs, zero=False))
@@ -106,7 +110,7 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
     lines, measured = masked.transform_filter("datum.line"), masked.transform_filter("datum.dot")
     named = [r | {"x": max(wide[r["k"]]), "l": ""} for r in where(ar, first=True)]
     dash = alt.condition("datum.joint", alt.value(DASHES), alt.value([1, 0]))
-    points = dots(measured).encode(x=x, y=y, tooltip=tips(BETWEEN[by]), **look)
+    points = dots(measured).encode(x=x, y=y, tooltip=tips(line), **look)
 
     layers = [
         dotted(causal.transform_filter("datum.first")).encode(y=y),
@@ -123,14 +127,16 @@ def curves(shown: Shown, metric: Metric, by: str) -> Drawn | None:
         layers.insert(-1, level.encode(y=alt.YDatum(alt.ExprRef("+target"), type="quantitative")))
         controls.append(control("target", f"{metric.target:g}"))
 
-    words = metric.title + {"of": "", "model": ", exact and trained", "sampler": ", by sampler"}[by]
-    definition = finished(layers, f"{words}: a line per {BETWEEN[by]}, against the number of steps", *controls)
-    return Drawn(words, metric.under, definition, rows, sentences_of_curves(keys, own, metric))
+    words = metric.title + {"language": "", "network": ", exact and trained", "sampler": ", by sampler"}[line]
+    definition = finished(layers, f"{words}: a line per {line}, against the number of steps", *controls)
+    said = partial(said_of_curves, shown, metric)
+    return Drawn(words, metric.under, definition, rows, keys.sentences(where(own, dot=True, joint=False), said))
 
 
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
-    joint = [p for p in positive(shown.masked(metric), "steps") if by == "of" and JOINT in p["sampler"]]
-    measured = [p for p in having(shown.masked(metric), "steps") if p not in joint]
+    stepped = having(shown.masked(metric), "steps")
+    by_draw = entries.grouped(stepped, lambda p: by == "of" and p["steps"] > 0 and JOINT in p["sampler"])
+    joint, measured = by_draw.get(True, []), by_draw.get(False, [])
     keys = Keys.of(shown, keys_of(measured, DRAWINGS[by]))
     every = [p for p in shown.results.of(*metric.measures) if p["steps"] or p["kind"] == "ar"]
     theory = shown.results.of(metric.predicted)
@@ -161,14 +167,11 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
     return rows, keys
 
 
-def sentences_of_curves(keys: Keys, own: Sequence[Row], metric: Metric) -> list[Sentence]:
-    sentences = []
-    for k, values in enumerate(keys.values):
-        by_steps = entries.grouped(where(own, k=k, dot=True, joint=False), itemgetter("x"))
-        ends_of = dict.fromkeys((min(by_steps), max(by_steps)))
-        parts = [f"{span(by_steps[n], metric)} with {n:g} steps" for n in ends_of]
-        sentences.append(Sentence(f"{keys.shown.named(values)}: {', '.join(parts)}.", keys.choices(k)))
-    return sentences
+def said_of_curves(shown: Shown, metric: Metric, values: Fields, rows: Sequence[Row]) -> str:
+    """The values with the fewest steps and with the most."""
+    by_steps = entries.grouped(rows, itemgetter("x"))
+    parts = [f"{span(by_steps[n], metric)} with {n:g} steps" for n in sorted({min(by_steps), max(by_steps)})]
+    return f"{shown.named(values)}: {', '.join(parts)}."
 
 
 def lengths(shown: Shown) -> Drawn | None:
@@ -184,7 +187,7 @@ def lengths(shown: Shown) -> Drawn | None:
 
     x = across("L, the number of tokens", values=places, format="d")
     y = up("N, the number of steps needed", log=True)
-    y = y.axis(values=[m * 10**k for k in range(6) for m in (1, 2, 5)], format="d")
+    y = y.axis(values=TICKS, format="d")
     steps = column(rows, "value")
     ar = rows[0] | {"series": AR, "name": "AR", "x": places[-1], "value": float(places[-1]), "l": "", "of": AR}
 
@@ -202,8 +205,7 @@ def lengths(shown: Shown) -> Drawn | None:
     ]
 
     lines = entries.grouped(rows, itemgetter("series"))
-    grown_ = "; ".join(f"{name}: {whole(line[0])} → {whole(line[-1])}" for name, line in lines.items())
-    words = f"Steps from {places[0]} to {places[-1]} tokens: {grown_}."
+    words = f"Steps from {places[0]} to {places[-1]} tokens: {told(entries.mapped(grown, lines))}."
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
     caption = "Parallel to the dotted line: proportional to the length."
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
@@ -216,7 +218,7 @@ def whole(row: Row) -> str:
 
 
 def grown(rows: Sequence[Row]) -> str:
-    return f"{whole(rows[0])} → {whole(rows[-1])} from {rows[0]['x']} to {rows[-1]['x']} tokens"
+    return f"{whole(rows[0])} → {whole(rows[-1])}"
 
 
 def front(shown: Shown) -> Drawn | None:
@@ -232,26 +234,24 @@ def front(shown: Shown) -> Drawn | None:
         if not compared:
             continue
 
-        keys, begin = Keys.of(shown, compared), len(drawings)
-        numbers = {choice: number + begin for choice, number in keys.numbers.items()}
-        tables[metric.name] = Keys(shown, keys.values, numbers).table("at_a")
+        keys = Keys.of(shown, compared, len(drawings))
+        tables[metric.name] = keys.table("at_a")
 
-        for number, values in enumerate(compared):
-            best = on_front(shown, matching(points, values), metric, begin + number)
+        for k, values in enumerate(compared, len(drawings)):
+            best = on_front(shown, matching(points, values), metric, k)
             rows += best
-            parts = [f"{r['series']}, {r['pace']}" for r in where(best, front=True)]
-            best_ones = listed(parts, MOST_NAMED, "; ")
+            best_ones = listed(map("{series}, {pace}".format_map, where(best, front=True)), MOST_NAMED, "; ")
             words = f"{shown.named(values)}: no measured setting is both better and cheaper than {best_ones}."
-            sentences.append(Sentence(words, keys.choices(number), metric.name))
-        drawings += keys.values
+            sentences.append(Sentence(words, keys.choices(k), metric.name))
+        drawings += compared
 
     if not rows:
         return None
 
     lows, highs = framed(rows, len(drawings))
     cheapest, dearest = [], []
-    for k, one in enumerate(drawings):
-        calls = column(where(rows, k=k), "x")
+    for one, of_one in zip(drawings, by_drawing(rows, len(drawings)), strict=True):
+        calls = column(of_one, "x")
         calls.append(one["length"] or calls[0])  # the cost of AR
         cheapest.append(min(calls) * 0.9)
         dearest.append(max(calls) * 1.15)
@@ -289,16 +289,16 @@ def front(shown: Shown) -> Drawn | None:
         *([ends(own, (lows, highs), x, y, color=hues)] if few else []),
     ]
 
-    now = alt.param(name="now", expr=f"({{{', '.join(f'{json.dumps(n)}: {t}' for n, t in tables.items())}}})[metric]")
+    by_metric = ", ".join(starmap('"{}": {}'.format, tables.items()))
+    now = alt.param(name="now", expr=f"({{{by_metric}}})[metric]")
     first = next(iter(entries.picked(tables, (shown.metric.name, *tables))))
-    chosen_metric = control("metric", first)
     title, under = (
         "Quality against cost, by sampler",
         "further left: cheaper; grey band: best measured; grey lines: references, which use the true language",
     )
     caption = "A line is a sampler at its measured settings; dashed: a joint draw. Dotted: cost of AR; diamond: AR."
     words = "Quality against cost in model calls, a line per sampler"
-    definition = finished(layers, words, control("language", shown.language), chosen_metric, now)
+    definition = finished(layers, words, control("language", shown.language), control("metric", first), now)
     return Drawn(title, under, definition, rows, sentences, caption)
 
 
@@ -314,8 +314,9 @@ def on_front(shown: Shown, points: Sequence[Point], metric: Metric, k: int) -> l
     return rows
 
 
-def by_length(shown: Shown, target: str) -> Drawn | None:
+def by_length(shown: Shown, digits: str) -> Drawn | None:
     """The steps that an SER takes, against the length, by sampler."""
+    target = f"0.{digits}"
     points = where(shown.results.of("steps_for_ser"), setting=f"ser={target}")
     if len(indexed(shown.results.of(*GOALS), *RIVALS)) < 2 or not points:
         return None
@@ -333,14 +334,15 @@ def by_length(shown: Shown, target: str) -> Drawn | None:
     title = f"Steps for an SER of {float(target):.0%} against sequence length"
     under = "parallel to the dotted line: proportional to the length; nearly flat: with its logarithm"
 
-    sentences = []
-    for k, values in enumerate(keys.values):
-        lines = entries.grouped(where(rows, k=k), itemgetter("series"))
-        parts = "; ".join(f"{name}: {grown(line)}" for name, line in lines.items())
-        sentences.append(Sentence(f"{values['of']}: {parts}.", keys.choices(k)))
-
     caption = "Dotted: one per token, as AR. Missing points were out of reach."
-    return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
+    definition = finished(layers, title, *keys.now())
+    return Drawn(title, under, definition, rows, keys.sentences(rows, said_of_growth), caption)
+
+
+def said_of_growth(values: Fields, rows: Sequence[Row]) -> str:
+    lines = entries.grouped(rows, itemgetter("series"))
+    parts = {name: f"{grown(line)} from {line[0]['x']} to {line[-1]['x']} tokens" for name, line in lines.items()}
+    return f"{values['of']}: {told(parts)}."
 
 
 def label(point: Point) -> str:
@@ -367,16 +369,8 @@ def ceilings(shown: Shown) -> Drawn | None:
     y = up("accuracy", True, scale=alt.Scale(domain=[0, 1]))
     dash = alt.condition("datum.exact", alt.value(DASHES if several else [1, 0]), alt.value([1, 0]))
     own, look = base(rows), {"color": colour(shown, column(rows, "series"), legend=below(3))}
-    names = {"model": "model", "speed": "tokens per model call"}
-    hint = tips("sampler", said="accuracy", **names)
+    hint = tips("sampler", said="accuracy", model="model", speed="tokens per model call")
     layers = lined(own, x, y, hint, look, order="x:Q", detail=["series:N", "model:N"], strokeDash=dash)
-
-    sentences = []
-    for k, values in enumerate(keys.values):
-        best = max(where(rows, k=k, exact=True), key=itemgetter("value", "x"), default=None)
-        if best is not None:
-            at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call ({best['series']})"
-            sentences.append(Sentence(f"{values['of']}: the exact denoiser is right in {at}.", keys.choices(k)))
 
     title = "Accuracy against speed, with ceilings"
     under = "up and right is better; dashed: the exact denoiser with the same sampler"
@@ -384,30 +378,34 @@ def ceilings(shown: Shown) -> Drawn | None:
         "Tokens per model call are positions of the canvas, with padding. Errors of the exact denoiser are due to the "
         "sampler; the distance from a line to its dashed one is due to the model."
     )
+    sentences = keys.sentences(where(rows, exact=True), said_of_ceilings)
     return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
-CURVES: dict[str, Maker] = {
-    f"{metric.name.replace('_', '-')}-by-{BETWEEN[by]}": partial(curves, metric=metric, by=by)
-    for metric, by in product(METRICS.values(), BETWEEN)
-}
-GROWTH: dict[str, Maker] = {
-    f"growth-{target.partition('.')[2]}": partial(by_length, target=target) for target in TARGETS
-}
-INFILLED: dict[str, Maker] = {
-    name.replace("_", "-").removesuffix("-nats"): partial(infilled, measure=name) for name in MEASURES
-}
-SPENT: dict[str, Maker] = {f"accuracy-by-{cost.replace('_', '-')}": partial(spent, cost=cost) for cost in COSTS}
-FIGURES: dict[str, Maker] = {
-    **SPENT,
-    "ceilings": ceilings,
-    **{name: one for name, one in CURVES.items() if not name.endswith("-by-sampler")},
-    "lengths": lengths,
-    **GROWTH,
-    "front": front,
-    **INFILLED,
-}
-MORE = entries.without(CURVES, FIGURES)  # where a view names them
+def said_of_ceilings(values: Fields, rows: Sequence[Row]) -> str:
+    """The best accuracy; "" without the exact denoiser."""
+    if not rows:
+        return ""
+    best = max(rows, key=itemgetter("value", "x"))
+    at = f"{100 * best['value']:.3g}% at {best['speed']} tokens per model call ({best['series']})"
+    return f"{values['of']}: the exact denoiser is right in {at}."
+
+
+def family(form: str, make: Callable[..., Drawn | None], option: str, values: Iterable[str]) -> dict[str, Maker]:
+    """A figure for each value of an option, which is in its name."""
+    return {form.format(value).replace("_", "-"): partial(make, **{option: value}) for value in values}
+
+
+CURVES: dict[str, Maker] = {}
+MORE: dict[str, Maker] = {}  # where a view names them
+for metric in METRICS.values():
+    CURVES |= family(f"{metric.name}-by-{{}}", partial(curves, metric=metric), "line", ("language", "network"))
+    MORE |= family(f"{metric.name}-by-{{}}", partial(curves, metric=metric), "line", ("sampler",))
+
+SPENT = family("accuracy-by-{}", spent, "cost", COSTS)
+GROWTH = family("growth-{}", by_length, "digits", DIGITS)
+INFILLED = family("infill-{}", infilled, "measure", MEASURES)
+FIGURES = SPENT | {"ceilings": ceilings} | CURVES | {"lengths": lengths} | GROWTH | {"front": front} | INFILLED
 
 
 def drawn(shown: Shown) -> dict[str, Drawn]:

@@ -14,7 +14,7 @@ from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap import Gap
 from unmask.report.charts import PAPER, Definition, Drawn, Row, Sentence, across, base, finished, up
 from unmask.report.metrics import Card
-from unmask.report.page import cards, document, section
+from unmask.report.page import cards, document, repeated, section
 from unmask.report.player import Run, assets, created, embedded
 from unmask.samplers import Generation
 from unmask.samplers.trace import Trace
@@ -26,6 +26,20 @@ BARS = 24  # of a histogram
 SHOWN = 3  # sequences of the player
 GOAL = 0.01  # nats per token, of the steps in a card
 TICKS = 8  # of an axis of steps
+OF_SEQUENCES = {  # by whether decoding is greedy: title, unit, definition, and the sentence
+    False: (
+        "Loss of each sequence",
+        "nats",
+        "an estimate of each sequence is noisy, and can be below 0; their mean is not biased",
+        "Half of the possible sequences lose at most {:.3g} nats, and one in twenty more than {:.3g}.",
+    ),
+    True: (
+        "Flips in each sequence",
+        "flips",
+        "a flip: a token that is not the most likely any more, given others of its step",
+        "Half of the sequences have at most {:.3g} flips, and one in twenty more than {:.3g}.",
+    ),
+}
 ARCS = "Arcs join tokens of one step that depend on each other, by the model's own probabilities."
 
 
@@ -33,17 +47,16 @@ def page(gap: Gap, written: Generation | Trace, model: Denoiser, made_by: str = 
     """written: the measured rows. model: gives the losses of the player. made_by: the command that created it."""
     numbers, shown = worst(gap, written)
     run = Run(shown.sampler or "recorded", shown, model=model, numbers=tuple(numbers))
-    figures = {"sequences": by_sequence(gap), "steps": by_step(gap)}
-    rows = [f"<tr><th scope='row'>{escape(name)}</th><td>{escape(words)}</td></tr>" for name, words in gap.table()]
+    rows = repeated("<tr><th scope='row'>{}</th><td>{}</td></tr>", gap.table())
 
     parts = [
         "<h1>What parallel decoding costs</h1>",
         f"<p class='lead'>Model: {escape(model.name)}. Sampler: {escape(run.name)}. Sequences: {len(gap.nats)}.</p>",
         f"<p class='verdict'>{escape(gap.verdict)}</p>",
         cards(messages(gap)),
-        section(given(figures)),
+        section(given({"sequences": by_sequence(gap), "steps": by_step(gap)})),
         f"<h2>The sequences that lose most</h2><p class='note'>{ARCS}</p>{assets()}{embedded([run], 0)}",
-        f"<details open><summary>All numbers</summary><table class='words'>{''.join(rows)}</table></details>",
+        f"<details open><summary>All numbers</summary><table class='words'>{rows}</table></details>",
         created(made_by),
     ]
     return document(f"unmask gap: {model.name}", "\n".join(parts))
@@ -80,15 +93,9 @@ def by_sequence(gap: Gap) -> Drawn | None:
     rows = bars_of(edges[:-1], counts, float(edges[1] - edges[0]))
     half, most = own.quantile(torch.tensor([0.5, 0.95], dtype=torch.float64)).tolist()
 
-    title, unit = "Loss of each sequence", "nats"
-    under = "an estimate of each sequence is noisy, and can be below 0; their mean is not biased"
-    words = f"Half of the possible sequences lose at most {half:.3g} nats, and one in twenty more than {most:.3g}."
-    if greedy:
-        title, unit = "Flips in each sequence", "flips"
-        under = "a flip: a token that is not the most likely any more, given others of its step"
-        words = f"Half of the sequences have at most {half:.3g} flips, and one in twenty more than {most:.3g}."
+    title, unit, under, words = OF_SEQUENCES[greedy]
     x = across(f"{unit} of a sequence", log=False)
-    return Drawn(title, under, bars(rows, x, "sequences", title), rows, [Sentence(words)])
+    return Drawn(title, under, bars(rows, x, "sequences", title), rows, [Sentence(words.format(half, most))])
 
 
 def by_step(gap: Gap) -> Drawn | None:

@@ -16,6 +16,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -57,7 +58,7 @@ class Metric:
 
 ALMOST = 1e-4  # below, a number of this page is not told from 0
 LISTED = tomllib.loads(files("unmask.report").joinpath("metrics.toml").read_text("utf-8"))["metrics"]
-METRICS = {one.name: one for one in msgspec.convert(LISTED, list[Metric])}
+METRICS = dict(zip(column(LISTED, "name"), msgspec.convert(LISTED, list[Metric]), strict=True))
 SER = METRICS["ser"]
 
 
@@ -81,7 +82,7 @@ class View:
         """The cards whose numbers exist."""
         cards = []
         for parts in CARD.findall(self.parts[1]):
-            number, words = (_filled(part, results, state) for part in parts)
+            number, words = map(partial(_filled, results=results, state=state), parts)
             if number and words:
                 cards.append((number, " ".join(words.split())))
         return cards
@@ -114,7 +115,7 @@ def _filled(text: str, results: Results, state: Mapping[str, Any]) -> str:
 
 
 def _range(match: re.Match[str], results: Results, state: Mapping[str, Any]) -> str:
-    name, field, conditions = match[1], match[2] or "value", dict(pair.split("=", 1) for pair in match[3].split())
+    name, field, conditions = match[1], match[2] or "value", dict(re.findall(r"(\w+)=(\S+)", match[3]))
     metric = METRICS.get(name)
     measures = metric.measures if metric else (name,)
 
@@ -134,13 +135,14 @@ def _span(points: Sequence[Point], field: str, share: bool) -> str:
         return f"{100 * (max(column(points, 'value')) - 1):.2g}%"
 
     values = column(points, field)
+    least, most = min(values), max(values)
     form = "{:.3g}" if field == "value" and values[0] < 100 else "{:.4g}"
     if field == "value" and share:
         limit = max(column(having(points, "high"), "high"), default=0.0)
         if limit and not any(values):
             return f"< {100 * limit:.2g}%"
-        values, form = [100 * value for value in values], "{:.3g}%"
-    low, high = form.format(min(values)), form.format(max(values))
-    if min(values) == 0 and low != high:
+        least, most, form = 100 * least, 100 * most, "{:.3g}%"
+    low, high = form.format(least), form.format(most)
+    if least == 0 and low != high:
         return f"up to {high}"
     return low if low == high else f"{low} to {high}"

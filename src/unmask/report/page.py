@@ -11,20 +11,21 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
-from itertools import product
+from itertools import count, product, starmap
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from unmask.core.entries import grouped, picked, several
 from unmask.core.errors import UnmaskError, listed, needed
 from unmask.core.files import atomic
 from unmask.languages import PRESETS
 from unmask.report.answers import answered
-from unmask.report.charts import DARK, LIGHT, WIDTH, Drawn, svg
+from unmask.report.charts import DARK, LIGHT, WIDTH, Choice, Drawn, svg
 from unmask.report.metrics import Card
 from unmask.report.player import assets, embedded, play
 from unmask.report.results import Results
@@ -54,7 +55,7 @@ def page(
 
     parts = [Template(head).safe_substitute(about=escape(about(shown)))]
     if results.missing:
-        lacking = "".join(f"<li>{escape(one, False)}</li>" for one in results.missing)
+        lacking = repeated("<li>{}</li>", results.missing, quote=False)
         parts.append(f'<div class="missing" role="note"><strong>Results are missing.</strong><ul>{lacking}</ul></div>')
     parts += [result(shown, messages), first, section(figures)]
 
@@ -75,7 +76,7 @@ def reproduction(results: Results, origin: Mapping[str, Any], beside: Iterable[s
     program, *words = origin["command"]
     program = Path(program).name.replace("__main__.py", "unmask")
     command = escape(shlex.join([program, *words]))
-    links = ", ".join(f'<a href="{name}">{name}</a>' for name in sorted(beside))
+    links = ", ".join(map('<a href="{0}">{0}</a>'.format, sorted(beside)))
     data = f"Data: {escape(origin_of(results, origin))} Files next to this page: {links}"
     return f"""<details><summary>Reproduce this page</summary><p><code>{command}</code></p>
 <p class='note'>{data}</p></details>"""
@@ -83,9 +84,7 @@ def reproduction(results: Results, origin: Mapping[str, Any], beside: Iterable[s
 
 def document(title: str, body: str, rules: str = "") -> bytes:
     """A whole page in our style. rules: more of it."""
-    colours = "".join(
-        f"--c{n}: light-dark({light}, {dark}); " for n, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
-    )
+    colours = "".join(starmap("--c{}: light-dark({}, {}); ".format, zip(count(), LIGHT, DARK, strict=False)))
 
     html = Template(files("unmask.report").joinpath("page.html").read_text("utf-8")).substitute(
         title=escape(title), colours=colours, rules=rules, body=body, library=library()
@@ -95,9 +94,7 @@ def document(title: str, body: str, rules: str = "") -> bytes:
 
 def about(shown: Shown) -> str:
     """The languages in a title."""
-    if not shown.languages:
-        return "no data yet"
-    return listed(shown.languages, MOST_NAMES)
+    return listed(shown.languages, MOST_NAMES) or "no data yet"
 
 
 def choices(shown: Shown) -> dict[str, dict[str, str]]:
@@ -122,8 +119,8 @@ def choices(shown: Shown) -> dict[str, dict[str, str]]:
 
 def result(shown: Shown, messages: Sequence[Card]) -> str:
     """The messages, the controls, and the verdict for each choice; for all languages the messages replace it."""
-    start = {"language": shown.language, "at": str(shown.at), "metric": shown.metric.name}
-    start["target"] = f"{shown.metric.target or 0:g}"
+    target = f"{shown.metric.target or 0:g}"
+    start = {"language": shown.language, "at": str(shown.at), "target": target, "metric": shown.metric.name}
     labels = {"language": "language", "at": "setting", "target": "target", "metric": "metric of cost"}
     boxes = "".join(select(name, labels[name], options, start[name]) for name, options in choices(shown).items())
     bar = f'<div class="controls" role="group" aria-label="Choices">{boxes}</div>'
@@ -147,22 +144,22 @@ def select(name: str, label: str, options: Mapping[str, str], chosen: str) -> st
 
 def verdicts(shown: Shown) -> str:
     """The verdict for each language, setting and target; settings that differ in the sampler share one."""
-    written: dict[tuple[Any, ...], list[str]] = {}
+    written: dict[tuple[Any, ...], list[Choice]] = {}
     for (number, of), (at, values) in product(enumerate(shown.languages), enumerate(shown.settings)):
         group = key_of(values | {"of": of}, *SHARED)
-        written.setdefault(group, []).append(f"{number}.{at}")
+        written.setdefault(group, []).append((str(number), at))
 
     parts = []
-    for tokens, target in product(written.values(), shown.metric.targets or (None,)):
-        number, at = tokens[0].split(".")
-        state = shown.settings[int(at)] | {"of": shown.languages[int(number)]}
+    for own, target in product(written.values(), shown.metric.targets or (None,)):
+        number, at = own[0]
+        state = shown.settings[at] | {"of": shown.languages[int(number)]}
 
-        own = verdict(shown.results, shown.metric, state, target)
-        words = f'<p class="verdict">{escape(own.sentence)}</p>{cards(own.numbers)}'
+        found = verdict(shown.results, shown.metric, state, target)
+        words = f'<p class="verdict">{escape(found.sentence)}</p>{cards(found.numbers)}'
         of_target = ""
         if target is not None:
             of_target = f' data-target="{target:g}"'
-        for one in chosen(" ".join(tokens)):
+        for one in chosen(own):
             parts.append(f"<div {one}{of_target}>{words}</div>")
 
     return "\n".join(parts)
@@ -171,9 +168,15 @@ def verdicts(shown: Shown) -> str:
 def cards(messages: Sequence[Card]) -> str:
     if not messages:
         return ""
-    items = "".join(f"<li><strong>{escape(n, False)}</strong>{escape(words, False)}</li>" for n, words in messages)
+    items = repeated("<li><strong>{}</strong>{}</li>", messages, quote=False)
     linked = re.sub(r"(Theorem) (\d\.\d)", r'<a href="#theorem-\2">\1 \2</a>', items)
     return f'<ol class="see">{linked}</ol>'
+
+
+def repeated(form: str, rows: Iterable[str | tuple[str, ...]], quote: bool = True) -> str:
+    """The form for each row, with its texts as text of HTML. quote: also quotation marks."""
+    escaped = partial(escape, quote=quote)
+    return "".join(form.format(*map(escaped, several(row))) for row in rows)
 
 
 def played(source: str, **how: Any) -> str:
@@ -205,23 +208,20 @@ def sentences_of(one: Drawn) -> str:
     html = ""
     for words, choices, metric in one.sentences:
         of_metric = f' data-metric="{metric}"' * bool(metric)
-        keys = [""]
-        if choices is not None:
-            keys = chosen(choices)
-        for key in keys:
+        for key in chosen(choices):
             html += f'<p class="says" {key}{of_metric}>{escape(words, False)}</p>'
     return html
 
 
-def chosen(choices: str) -> list[str]:
+def chosen(choices: Iterable[Choice] | None) -> list[str]:
     """The attributes of elements for these choices: an element for all languages with the same settings."""
+    if choices is None:
+        return [""]
+
     settings: dict[str, list[str]] = {}
-    for choice in choices.split():
-        language, at = choice.split(".")
-        settings.setdefault(language, []).append(at)
-    languages: dict[str, list[str]] = {}
-    for language, own in settings.items():
-        languages.setdefault(" ".join(own), []).append(language)
+    for language, at in choices:
+        settings.setdefault(language, []).append(str(at))
+    languages = grouped(settings, lambda language: " ".join(settings[language]))
     return [f'data-language="{" ".join(own)}" data-at="{at}"' for at, own in languages.items()]
 
 
@@ -252,9 +252,8 @@ def origin_of(results: Results, origin: Mapping[str, Any]) -> str:
         parts.append(f"{results.work:.0f} s of compute")
     if origin.get("machine"):
         parts.append(str(origin["machine"]))
-    for name in ("unmask", "torch", "numba"):
-        if name in origin.get("versions", {}):
-            parts.append(f"{name} {origin['versions'][name]}")
+    versions = picked(origin.get("versions", {}), ("unmask", "torch", "numba"))
+    parts += starmap("{} {}".format, versions.items())
     return ", ".join(parts) + "."
 
 

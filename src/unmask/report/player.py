@@ -13,13 +13,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, starmap
+from operator import itemgetter
 from pathlib import Path
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from unmask.core import arguments
-from unmask.core.entries import column, picked
+from unmask.core.entries import column, picked, present
 from unmask.core.errors import UnmaskError, cut, plural
 from unmask.core.files import atomic
 from unmask.core.tables import as_table
@@ -36,15 +39,6 @@ SHOWN = 8  # default number of sequences of a page
 ROWS, STEPS = 50, 8  # of new sequences
 MOST_ARCS = 40  # of a step, the strongest ones
 LEAST_ARC = 0.005  # nats; weaker ones are not drawn
-
-
-class ShownStep(NamedTuple):
-    """The shown part of a step of one sequence."""
-
-    number: int
-    revealed: dict[int, int]  # position: token, of the tokens that it keeps
-    hidden: tuple[int, ...]
-    left: int  # hidden positions after it
 
 
 @dataclass(frozen=True)
@@ -68,29 +62,25 @@ class Run:
         return [read(self.language, self.trace, row) for row in range(len(self.trace.rows))]
 
     @cached_property
-    def steps(self) -> list[list[ShownStep]]:
+    def steps(self) -> list[list[Step]]:
         """The steps of each row."""
-        return [[_step(row, one) for one in row.steps()] for row in self.trace.rows]
+        return [list(row.steps()) for row in self.trace.rows]
+
+    @property
+    def wrong(self) -> list[bool]:
+        """Whether each row has an error."""
+        return [reading is not None and reading.impossible is not None for reading in self.readings]
 
     def number(self, row: int) -> int:
-        if not self.numbers:
-            return row
-        return self.numbers[row]
+        return (self.numbers or range(row + 1))[row]
 
     def arcs(self, row: int, step: int) -> list[tuple[int, int, float]]:
         """(i, j, nats) of a step, the strongest first."""
         own = self.readings[row]
         if own is None:
             return []
-        pairs = [pair for pair in own.steps[step].pairs if pair[2] >= LEAST_ARC]
-        return sorted(pairs, key=lambda pair: -pair[2])[:MOST_ARCS]
-
-    def first_error(self, row: int) -> int | None:
-        """The step, from 0, after which no valid completion existed."""
-        own = self.readings[row]
-        if own is None:
-            return None
-        return own.impossible
+        strongest = sorted(own.steps[step].pairs, key=lambda pair: -pair[2])[:MOST_ARCS]
+        return [(i, j, round(nats, 4)) for i, j, nats in strongest if nats >= LEAST_ARC]
 
     @property
     def measured(self) -> str | None:
@@ -105,54 +95,53 @@ class Run:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
         used = set[int]()
         for row in self.trace.rows:
-            used.update(token for _, token in row.given)
-            used.update(token for _, _, token, _ in row.events if token is not None)
+            used.update(map(itemgetter(1), row.given))
+            used.update(present(map(itemgetter(2), row.events)))
 
         return {
             "name": self.name,
             "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
             "joint": self.joint,
             "measured": self.measured,
-            "rows": [self._plain(number, row) for number, row in enumerate(self.trace.rows)],
+            "rows": list(starmap(self._plain, enumerate(self.trace.rows))),
         }
 
     def _plain(self, number: int, row: Row) -> dict[str, Any]:
         reading, steps = self.readings[number], []
         for step, (name, group) in enumerate(groupby(row.events, lambda event: event[0])):
             events = [(position, token, p and float(f"{p:.4g}")) for _, position, token, p in group]
-            arcs = [(i, j, round(own, 4)) for i, j, own in self.arcs(number, step)]
             meter = None
             if reading is not None and math.isfinite(reading.steps[step].meter):
                 meter = round(reading.steps[step].meter, 4)
-            steps.append((name, events, meter, arcs))
+            steps.append((name, events, meter, self.arcs(number, step)))
 
-        values = {"number": self.number(number), "length": row.length, "given": row.given, "steps": steps}
-        values["revised"] = any(one.hidden for one in self.steps[number])
+        values = {
+            "number": self.number(number),
+            "length": row.length,
+            "given": row.given,
+            "steps": steps,
+            "revised": any(column(self.steps[number], "hidden")),
+        }
         if reading is not None:
-            values |= {name: getattr(reading, name) for name in ("impossible", "guilty", "because", "why")}
+            values |= picked(vars(reading), ("impossible", "guilty", "because", "why"))
         return values
-
-
-def _step(row: Row, one: Step) -> ShownStep:
-    revealed = {position: one.after[position][0] for position in one.revealed if position in one.after}
-    return ShownStep(one.number, revealed, one.hidden, row.length - len(one.after))
 
 
 def check(runs: Sequence[Run]) -> None:
     """Raise an error unless a player can show these runs."""
     if not 1 <= len(runs) <= 2:
         raise UnmaskError(f"there are {len(runs)} runs; a player shows one, or two side by side")
-    rows = {len(run.trace.rows) for run in runs}
+    rows = set(map(len, column(runs, "trace.rows")))
     if len(rows) > 1:
         raise UnmaskError(f"the runs have {' and '.join(map(str, sorted(rows)))} rows; expected the same number")
 
 
 def telling(wrong: Sequence[Sequence[bool]]) -> int:
     """The first row to show: impossible only in the first run, or impossible in it, or row 0."""
-    every = list(enumerate(zip(*wrong, strict=False)))
-    rows = [row for row, (first, *_) in every if first]
-    alone = [row for row, (first, *others) in every if first and not any(others)]
-    return next(iter([*alone, *rows, 0]))
+    of_row = np.array(list(zip(*wrong, strict=False)))  # (rows, runs)
+    first = of_row[:, 0]
+    alone = first & ~of_row[:, 1:].any(1)
+    return int(np.argmax(first.astype(int) + alone))  # the first of the largest
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,7 +288,7 @@ def chosen(
     """The first rows of these traces by name, with the one to begin with (default: an impossible one).
 
     model: its own conditionals give arcs and losses, instead of the language. joint: names of joint draws."""
-    rows = min(len(trace.rows) for trace in traces.values())
+    rows = min(map(len, column(traces.values(), "rows")))
     row, counts = 0, None
     if language is not None:
         wrong = [impossible(language, trace) for trace in traces.values()]
@@ -324,8 +313,7 @@ def page(runs: Sequence[Run], title: str = "unmask play", made_by: str = "", row
     """
     check(runs)
     if row is None:
-        rows = range(len(runs[0].trace.rows))
-        row = telling([[run.first_error(one) is not None for one in rows] for run in runs])
+        row = telling(column(runs, "wrong"))
     parts = {"player": embedded(runs, row), "assets": assets(), "command": created(made_by)}
     content = Template(_part("alone.html")).substitute(parts, title=html.escape(title))
     return content.encode(errors="backslashreplace")  # an argument of the command may not be text
@@ -340,7 +328,7 @@ def created(made_by: str) -> str:
 
 def embedded(runs: Sequence[Run], opens: int) -> str:
     """The player as a part of a page. opens: the first sequence to show."""
-    data = json.dumps({"open": opens, "runs": [run.plain() for run in runs]}, separators=(",", ":"), allow_nan=False)
+    data = json.dumps({"open": opens, "runs": list(map(Run.plain, runs))}, separators=(",", ":"), allow_nan=False)
     return Template(_part("player.html")).substitute(
         title=html.escape(" and ".join(map(cut, column(runs, "name")))),
         final="\n".join(f"<p>{html.escape(run.name)}: {html.escape(_final(run, opens))}</p>" for run in runs),

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from html import escape
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from unmask.core.entries import picked
+from unmask.core.entries import mapped, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.files import atomic, check_writable, finite, origin
 from unmask.experiments.board.run import recipe as recipe_of_board
@@ -31,7 +32,7 @@ from unmask.experiments.tables import csv_of
 from unmask.report import charts
 from unmask.report.figures import drawn
 from unmask.report.metrics import Card, View, saved
-from unmask.report.page import page
+from unmask.report.page import page, repeated
 from unmask.report.results import COLUMNS, STORE, Results, read
 from unmask.report.verdict import Shown
 
@@ -111,7 +112,7 @@ def publish(
     began = time.perf_counter()
     store = sweep(recipe, store=out / STORE, fresh=True, **{"engine": "here"} | options)
     measured = page.measured(store, settings)
-    shown = Shown(read([store.directory], {row["key"] for row in store.rows()}), page.view)
+    shown = Shown(read([store.directory], set(store.keys)), page.view)
 
     about = {"seconds": store.work, "settings": asdict(settings)}
     given = Context(origin(**asdict(settings)), shown, about, svg)
@@ -141,10 +142,14 @@ def records(results: Results) -> list[dict[str, Any]]:
 
 def numbers(name: str, records: Sequence[Mapping[str, Any]], **about: Any) -> dict[str, bytes]:
     """NAME.json, with their origin and one record per line, and NAME.csv."""
-    lines = ",\n  ".join(json.dumps(finite(record), allow_nan=False) for record in records)
-    head = "".join(f' "{key}": {json.dumps(finite(value), allow_nan=False)},\n' for key, value in about.items())
+    lines = ",\n  ".join(map(json_of, records))
+    head = "".join(starmap(' "{}": {},\n'.format, mapped(json_of, about).items()))
     data = f'{{\n{head} "records": [\n  {lines}\n ]\n}}\n'
     return {f"{name}.json": data.encode(), f"{name}.csv": csv_of(records).encode()}
+
+
+def json_of(value: Any) -> str:
+    return json.dumps(finite(value), allow_nan=False)
 
 
 def check_directory(out: Path, last: str) -> None:
@@ -222,11 +227,10 @@ def cell(value: str, interval: str) -> str:
 
 def table(one: Table) -> str:
     """HTML that scrolls by keys, too, on a narrow screen."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in one.head)
+    head = repeated('<th scope="col">{}</th>', one.head)
     rows = []
     for heading, cells in one.rows:
-        data = "".join(cell(value, interval) for value, interval in cells)
-        rows.append(f'<tr><th scope="row">{escape(heading)}</th>{data}</tr>')
+        rows.append(f'<tr><th scope="row">{escape(heading)}</th>{"".join(starmap(cell, cells))}</tr>')
     title, body = escape(one.title), "\n".join(rows)
     return f"""<div class="table" tabindex="0" role="region" aria-label="{title}"><table><caption>{title}</caption>
 <tr>{head}</tr>

@@ -17,11 +17,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, starmap
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from unmask.core import entries
 from unmask.core.errors import UnmaskError, cut
@@ -135,12 +137,12 @@ def of_sweep(store: Store, keys: Collection[str] | None, results: Results) -> di
 
     for key, failed in list(store.failed.items())[:FAILURES_SHOWN]:
         cell = store.spec(key)
-        about = [str(cell[name]) for name in (*OF[:2], "model", "sampler", "steps") if cell.get(name)]
-        results.missing.append(f"failed: {cell['job']} ({', '.join(about)}): {failed.error}")
+        about = filter(None, key_of(cell, *OF[:2], "model", "sampler", "steps"))
+        results.missing.append(f"failed: {cell['job']} ({', '.join(map(str, about))}): {failed.error}")
     if (more := len(store.failed) - FAILURES_SHOWN) > 0:
         results.missing.append(f"{more} more cells of {store.directory} failed")
 
-    results.work += sum(own[0]["seconds"] for own in cells.values())
+    results.work += sum(entries.column(entries.picked(store.done, cells).values(), "seconds"))
     return cells
 
 
@@ -163,8 +165,8 @@ def of_files(directory: Path, rows: Sequence[dict[str, Any]], results: Results) 
 def of_evaluation(directory: Path, results: Results) -> list[Point]:
     """A point per setting and number; compute is relative to the AR model. Messages go to `results`."""
     groups = records.groups(records.read(directory))
-    masked = [group for group in groups if not group.causal]
-    causal = [group for group in groups if group.causal]
+    by_kind = entries.grouped(groups, attrgetter("causal"))
+    causal, masked = by_kind.get(True, []), by_kind.get(False, [])
     ar = {group.settings["task"]: group.cost()["flops"] for group in causal}
     several = len(causal) > len(ar)  # AR settings of one task
     varied = _own_choices(masked)
@@ -173,6 +175,12 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
     for label, group in zip(records.labels(groups), groups, strict=True):
         settings, cost = group.settings, group.cost()
         about = dict.fromkeys(WHO) | entries.picked(settings, ("sampler", "length")) | {"of": settings["task"]}
+        spent = entries.picked(cost, ("model_calls", "seconds")) | {
+            "job": EVALUATION,
+            "key": "",
+            "causal": 0.0,
+            "flops": None,
+        }
 
         if group.causal:
             about["kind"] = "ar"
@@ -180,23 +188,16 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
                 about["setting"] = label
         else:
             about["kind"] = "mdm"
-            own = [f"{name}={settings[name]}" for name in varied if name not in (*WHO, "task")]
+            own = starmap("{}={}".format, entries.picked(settings, varied).items())
             about |= entries.picked(settings, ("model", "schedule", "steps")) | {"setting": ", ".join(own) or None}
             sampler, knob, value = apart(str(settings["sampler"]))
             if knob != STEPS and value is not None:  # the option that decides the number of steps, in place of N
                 about |= {"sampler": sampler, "knob": f"{knob} = {value}", "steps": None}
+            calls = sum(sample.model_calls.get("causal", 0) for sample in group.written)
+            spent["causal"] = calls / max(len(group.written), 1)
 
         results.answers.append((label, about, group))
         base = ar.get(settings["task"])
-        spent = entries.picked(cost, ("model_calls", "seconds")) | {
-            "job": EVALUATION,
-            "key": "",
-            "causal": 0.0,
-            "flops": None,
-        }
-        if not group.causal:
-            calls = sum(sample.model_calls.get("causal", 0) for sample in group.written)
-            spent["causal"] = calls / max(len(group.written), 1)
         if base and cost["flops"]:
             spent["flops"] = cost["flops"] / base
 
@@ -210,10 +211,10 @@ def of_evaluation(directory: Path, results: Results) -> list[Point]:
 
 
 def _own_choices(masked: Sequence[records.Group]) -> list[str]:
-    """The names of settings that all have, that differ, and that do not follow from the model."""
+    """The names of other settings that all have, that differ, and that do not follow from the model."""
     settings = entries.column(masked, "settings")
     names = []
-    for name in records.varied(masked):
+    for name in entries.without(dict.fromkeys(records.varied(masked)), (*WHO, "task")):
         choices = {(own["model"], str(own.get(name))) for own in settings}
         if all(name in own for own in settings) and len(choices) > len(different(settings, "model")):
             names.append(name)
@@ -233,7 +234,7 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 def points(rows: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The rows of tables as points; rows that differ only in their random seed are pooled."""
-    rows = [row for row in rows if row["value"] is not None and row["job"] != EVALUATION]  # of_evaluation reads it
+    rows = [row for row in having(rows, "value") if row["job"] != EVALUATION]  # of_evaluation reads it
     varied = _varied(row for row in rows if "budget" not in row)  # a board varies its budget alone
     several = len({row["model"] for row in rows if row.get("task") and _kind(row) == "ar"}) > 1
 
@@ -355,20 +356,23 @@ def _pooled(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _together(estimates: Sequence[Estimate]) -> Estimate:
     """The sum of counts, or the mean of means."""
-    first, n = estimates[0], sum(one.n or 0 for one in estimates)
+    first, values = estimates[0], entries.column(estimates, "value")
     if len(estimates) == 1:
         return first
-    if set(entries.column(estimates, "method")) == {"clopper-pearson"}:
-        return proportion(round(sum(one.value * one.n for one in estimates)), n, first.level)
 
-    value = fmean(entries.column(estimates, "value"))
-    if any(one.exact or one.open or one.level is None for one in estimates):
+    n = sum(entries.present(entries.column(estimates, "n")))
+    if set(entries.column(estimates, "method")) == {"clopper-pearson"}:
+        return proportion(round(np.dot(values, entries.column(estimates, "n"))), n, first.level)
+
+    value = fmean(values)
+    uncertain = entries.column(estimates, "open") + entries.column(estimates, "exact")
+    if any(uncertain) or None in entries.column(estimates, "level"):
         low, high = -math.inf, math.inf
         if first.exact:
             low = high = value
         return Estimate(value, low, high, n, LEVEL, first.method)
 
-    variance = sum(one.standard_error**2 for one in estimates) / len(estimates) ** 2
+    variance = float(sum(np.square(entries.column(estimates, "standard_error")))) / len(estimates) ** 2
     return of_variance(value, variance, n, first.level, "mean of seeds")
 
 

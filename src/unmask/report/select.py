@@ -7,6 +7,7 @@ the sampler and its schedule (RIVALS) are compared with each other.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 FIELDS = ("model", "sampler", "schedule", "length", "batch", "setting")
@@ -34,12 +35,12 @@ def having(rows: Iterable[Row], name: str) -> list[Row]:
 
 def positive(rows: Iterable[Row], name: str) -> list[Row]:
     """The rows in which this number is known and not 0."""
-    return [row for row in rows if row[name]]
+    return list(filter(itemgetter(name), rows))
 
 
 def column(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     """The value of each row."""
-    return [row[name] for row in rows]
+    return list(map(itemgetter(name), rows))
 
 
 def different(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:

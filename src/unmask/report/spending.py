@@ -7,11 +7,13 @@ by item, with McNemar's test at a level of 5% divided by the number of settings 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from unmask.core.errors import listed
-from unmask.core.targets import cheapest, standing
+from unmask.core.targets import cheapest
 from unmask.report.charts import (
     INK,
     PAPER,
@@ -29,12 +31,13 @@ from unmask.report.charts import (
     lined,
     row,
     tips,
+    told,
     up,
 )
 from unmask.report.metrics import METRICS
 from unmask.report.results import AR, Point
 from unmask.report.select import SHARED, column, having, matching, positive, where
-from unmask.report.verdict import Shown, keys_of, setting
+from unmask.report.verdict import Shown, keys_of, setting, stands
 from unmask.tasks.evaluation.compare import LEVEL, Comparison, compare_shares, in_common
 
 ACCURACY = METRICS["accuracy"]
@@ -67,9 +70,7 @@ def spent(shown: Shown, cost: str) -> Drawn | None:
 
 
 def _row(shown: Shown, point: Point, k: int, cost: str) -> Row:
-    series, took = point["sampler"], ""
-    if point["kind"] == "ar":
-        series = AR
+    series, took = {"ar": AR, "mdm": point["sampler"]}[point["kind"]], ""
     if point["seconds"] is not None:
         took = f"{point['seconds']:.3g}"
     return row(shown, point, k, series, point[cost], took=took, n=f"{point['n']} items", step=point["steps"] or 0)
@@ -124,15 +125,12 @@ def fastest(points: Sequence[Point]) -> str:
     """The fastest setting, AR among them, for each target of the accuracy, in one sentence."""
     timed = positive(points, "seconds")
 
-    def stands(point: Point, target: float) -> str:
-        return standing(point["low"], point["high"], target, rises=True)
-
-    parts = []
+    parts = {}
     for target in ACCURACY.targets:
-        best = cheapest(timed, lambda p, target=target: stands(p, target), lambda p: p["seconds"])  # type: ignore[misc]
+        best = cheapest(timed, partial(stands, ACCURACY, target), itemgetter("seconds"))
         who = "none"
         if best is not None:
             name = {"ar": "AR"}.get(best["kind"], setting(best))
             who = f"{name} in {best['seconds']:.3g} s"
-        parts.append(f"{ACCURACY.shown(target)}: {who}")
-    return f"The fastest measured setting that reaches or may reach an accuracy of {'; '.join(parts)}."
+        parts[ACCURACY.shown(target)] = who
+    return f"The fastest measured setting that reaches or may reach an accuracy of {told(parts)}."

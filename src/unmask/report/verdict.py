@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, starmap
+from operator import itemgetter
 from statistics import mode
 from typing import Any
 
@@ -52,8 +53,8 @@ class Shown:
     @cached_property
     def metric(self) -> Metric:
         """That of the verdict."""
-        named = [one for one in self.metrics if one.name == self.view.state.get("metric")]
-        return [*named, *self.metrics, SER][0]
+        wanted = self.view.state.get("metric")
+        return min(self.metrics or [SER], key=lambda one: one.name != wanted)  # the first, if it has no data
 
     def masked(self, *metrics: Metric) -> list[Point]:
         measures = chain.from_iterable(entries.column(metrics, "measures"))
@@ -97,8 +98,7 @@ class Shown:
         """The number of the nearest setting."""
         own = key_of(values, *FIELDS)
         if own not in self._numbers:
-            apart = [differs(one, values) for one in self.settings]
-            self._numbers[own] = apart.index(min(apart))
+            self._numbers[own] = self.settings.index(min(self.settings, key=lambda one: differs(one, values)))
         return self._numbers[own]
 
     @cached_property
@@ -145,17 +145,9 @@ def differs(one: Fields, other: Fields) -> float:
 
 
 def keys_of(points: Iterable[Point], names: Sequence[str]) -> list[dict[str, Any]]:
-    """The different values of these fields."""
-    return distinct([entries.picked(point, names) for point in indexed(points, *names).values()])
-
-
-def distinct(values: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The values, except one that equals another with some values left open."""
-
-    def within(one: Fields, other: Fields) -> bool:
-        return one != other and all(value in (None, other[name]) for name, value in one.items())
-
-    return [one for one in values if not any(within(one, other) for other in values)]
+    """The different values of these fields, except those that equal others with some values left open."""
+    every = [entries.picked(point, names) for point in indexed(points, *names).values()]
+    return [one for one in every if where(every, **entries.given(one)) == [one]]
 
 
 def usable(sampler: str | None) -> bool:
@@ -173,19 +165,20 @@ class Need:
     best: Point | None = None
 
 
+def stands(metric: Metric, target: float, point: Point) -> str:
+    """Whether a point meets the target."""
+    if point["low"] is None:
+        return standing(point["value"], point["value"], target, metric.rises)
+    return standing(point["low"], point["high"], target, metric.rises)
+
+
 def need(points: Sequence[Point], metric: Metric, target: float) -> Need:
     """Decide by the same rule as `unmask plan`; see core/search.py."""
-
-    def stands(point: Point) -> str:
-        if point["low"] is None:
-            return standing(point["value"], point["value"], target, metric.rises)
-        return standing(point["low"], point["high"], target, metric.rises)
-
     priced = having(points, "model_calls")
     priced.sort(key=lambda point: (point["model_calls"], point["steps"] or 0))
-    at = cheapest(priced, stands, lambda point: point["model_calls"])
+    at = cheapest(priced, partial(stands, metric, target), itemgetter("model_calls"))
     if at is not None:
-        return Need(at, stands(at))
+        return Need(at, stands(metric, target, at))
     priced.sort(key=lambda point: point["value"], reverse=metric.rises)
     return Need(None, MISSES, next(iter(priced), None))
 
@@ -259,8 +252,8 @@ def grid_of_n(measured: Sequence[Point], metric: Metric, target: float, theory: 
     steps = column(where(measured, sampler=point["sampler"]), "steps")
     if not all(n and math.log2(n).is_integer() for n in steps) or len(steps) < 2:
         return ""
-    own = sorted(key_of(p, "steps", "value") for p in where(theory, sampler=point["sampler"]))
-    for (n, value), (more, less) in pairwise(own):
+    own = indexed(where(theory, sampler=point["sampler"]), "steps", "value")
+    for (n, value), (more, less) in pairwise(sorted(own)):
         if value > target >= less and not metric.rises:
             part = math.log(value / target) / math.log(value / less)
             return f" (of the powers of 2 measured; by theory {math.ceil(n * (more / n) ** part - 0.01)})"
@@ -347,9 +340,7 @@ def grid(results: Results, state: Fields, metric: Metric) -> tuple[list[str], di
     here.sort(key=lambda p: (p["kind"] != "mdm", order.index(p["sampler"]), p["steps"] or 0, p["model_calls"] or 0))
     for point in here:
         name = {"ar": "AR", "text": "the text itself"}.get(point["kind"], point["sampler"] or "-")
-        own = ""
-        if point["kind"] == "mdm":
-            own = pace(point)
+        own = {"mdm": pace(point)}.get(point["kind"], "")
         lines.setdefault((name, own), {})[head(point)] = point
     return heads, lines
 
@@ -359,15 +350,15 @@ def table(shown: Shown) -> tuple[str, list[str], list[list[str]]]:
     columns, lines = grid(shown.results, shown.state, shown.metric)
     rows = []
     for row, cells in lines.items():
-        written = {name: value_text(point, shown.metric) for name, point in cells.items()}
+        written = entries.mapped(partial(value_text, metric=shown.metric), cells)
         rows.append([*row, *(dict.fromkeys(columns, "-") | written).values()])
     return shown.metric.title, ["sampler", "setting", *columns], rows
 
 
 def summary(shown: Shown) -> list[str]:
     """The messages of a page and its verdict with its numbers, for a terminal."""
-    lines = [f"{number}  {words}" for number, words in shown.view.cards(shown.results, shown.state)]
+    lines = list(starmap("{}  {}".format, shown.view.cards(shown.results, shown.state)))
     if shown.metrics:
         lines.append(shown.verdict.sentence)
-        lines += [f"  {number}: {meaning}" for number, meaning in shown.verdict.numbers]
+        lines += starmap("  {}: {}".format, shown.verdict.numbers)
     return lines or ["No data yet."]
