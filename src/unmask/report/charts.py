@@ -11,8 +11,9 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, cycle, islice, starmap
-from operator import itemgetter
+from operator import add, itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ class Keys:
 
     @classmethod
     def of(cls, shown: Shown, values: Sequence[Fields], first: int = 0) -> Keys:
-        return cls(shown, values, entries.mapped(first.__add__, shown.nearest(values)))
+        return cls(shown, values, entries.mapped(partial(add, first), shown.nearest(values)))
 
     def now(self, at: str = "at") -> list[alt.Parameter]:
         """The controls and the number of the drawing; at: the signal of the setting."""

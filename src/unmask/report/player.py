@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import groupby, starmap
+from itertools import chain, groupby, starmap
 from operator import itemgetter
 from pathlib import Path
 from string import Template
@@ -93,14 +93,12 @@ class Run:
 
     def plain(self) -> dict[str, Any]:
         """Values for the script of a page: a row's steps are [number, [[position, token, p], ..], meter, arcs]."""
-        used = set[int]()
-        for row in self.trace.rows:
-            used.update(map(itemgetter(1), row.given))
-            used.update(present(map(itemgetter(2), row.events)))
+        given = map(itemgetter(1), chain.from_iterable(column(self.trace.rows, "given")))
+        drawn = map(itemgetter(2), chain.from_iterable(column(self.trace.rows, "events")))
 
         return {
             "name": self.name,
-            "symbols": {str(token): self.trace.symbol(token) for token in sorted(used)},
+            "symbols": {str(token): self.trace.symbol(token) for token in sorted({*given, *present(drawn)})},
             "joint": self.joint,
             "measured": self.measured,
             "rows": list(starmap(self._plain, enumerate(self.trace.rows))),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, pairwise, starmap
+from itertools import chain, pairwise, product, starmap
 from operator import itemgetter
 from statistics import mode
 from typing import Any
@@ -98,7 +98,7 @@ class Shown:
         """The number of the nearest setting."""
         own = key_of(values, *FIELDS)
         if own not in self._numbers:
-            self._numbers[own] = self.settings.index(min(self.settings, key=lambda one: differs(one, values)))
+            self._numbers[own] = nearest(self.settings, values)
         return self._numbers[own]
 
     @cached_property
@@ -128,17 +128,19 @@ class Shown:
 
         languages = {"all": self.state["of"]} | {str(n): of for n, of in enumerate(self.languages)}
         numbers = {}
-        for at, values in enumerate(self.settings):
-            apart = [(differs(key, values | {"of": None}), key.get("of")) for key in keys]
-            for language, of in languages.items():
-                whole = [n + (own not in (None, of) and of is not None) for n, own in apart]
-                numbers[language, at] = whole.index(min(whole))
+        for (at, values), (language, of) in product(enumerate(self.settings), languages.items()):
+            numbers[language, at] = nearest(keys, values | {"of": of})
         return numbers
+
+
+def nearest(keys: Sequence[Fields], values: Fields) -> int:
+    """The number of the first key with the fewest other values."""
+    return min(range(len(keys)), key=lambda number: differs(keys[number], values))
 
 
 def differs(one: Fields, other: Fields) -> float:
     """The number of values that differ; lengths differ less if they are near."""
-    names = [n for n in one if None not in (one[n], other.get(n)) and one[n] != other[n]]
+    names = [name for name, value in one.items() if value is not None and other.get(name) not in (None, value)]
     if "length" not in names:
         return len(names)
     return len(names) + abs(math.log(one["length"] / other["length"])) / 100
