@@ -133,12 +133,12 @@ class Keys:
         """The choices that show a drawing."""
         return [choice for choice, own in self.numbers.items() if own == number]
 
-    def sentences(self, rows: Iterable[Row], words: Callable[[Fields, list[Row]], str]) -> list[Sentence]:
-        """What `words` says of each drawing, of its values and its rows; "" is left out."""
+    def sentences(self, rows: Iterable[Row], describe: Callable[[Fields, list[Row]], str]) -> list[Sentence]:
+        """The sentence on each drawing, made from its values and its rows; an empty one is left out."""
         every = []
         for k, own in enumerate(by_drawing(rows, len(self.values))):
-            if said := words(self.values[k], own):
-                every.append(Sentence(said, self.choices(k)))
+            if words := describe(self.values[k], own):
+                every.append(Sentence(words, self.choices(k)))
         return every
 
 
@@ -172,7 +172,7 @@ def row(shown: Shown, point: Point, k: int, series: str, x: Any, **more: Any) ->
     }
 
 
-def told(parts: Mapping[str, Any]) -> str:
+def clauses(parts: Mapping[str, Any]) -> str:
     """The parts of a sentence: "name: words; name: words"."""
     return "; ".join(starmap("{}: {}".format, parts.items()))
 

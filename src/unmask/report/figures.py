@@ -29,6 +29,7 @@ from unmask.report.charts import (
     between,
     bright,
     by_drawing,
+    clauses,
     colour,
     control,
     dots,
@@ -43,7 +44,6 @@ from unmask.report.charts import (
     picked,
     row,
     tips,
-    told,
     up,
     word,
 )
@@ -129,11 +129,12 @@ def curves(shown: Shown, metric: Metric, line: str) -> Drawn | None:
 
     words = metric.title + {"language": "", "network": ", exact and trained", "sampler": ", by sampler"}[line]
     definition = finished(layers, f"{words}: a line per {line}, against the number of steps", *controls)
-    said = partial(said_of_curves, shown, metric)
-    return Drawn(words, metric.under, definition, rows, keys.sentences(where(own, dot=True, joint=False), said))
+    describe = partial(values_of_curves, shown, metric)
+    return Drawn(words, metric.under, definition, rows, keys.sentences(where(own, dot=True, joint=False), describe))
 
 
 def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], Keys]:
+    # Joint draws have lines of their own, in the drawings of their languages, and make no drawing.
     stepped = having(shown.masked(metric), "steps")
     by_draw = entries.grouped(stepped, lambda p: by == "of" and p["steps"] > 0 and JOINT in p["sampler"])
     joint, measured = by_draw.get(True, []), by_draw.get(False, [])
@@ -167,7 +168,7 @@ def points_of_curves(shown: Shown, metric: Metric, by: str) -> tuple[list[Row], 
     return rows, keys
 
 
-def said_of_curves(shown: Shown, metric: Metric, values: Fields, rows: Sequence[Row]) -> str:
+def values_of_curves(shown: Shown, metric: Metric, values: Fields, rows: Sequence[Row]) -> str:
     """The values with the fewest steps and with the most."""
     by_steps = entries.grouped(rows, itemgetter("x"))
     parts = [f"{span(by_steps[n], metric)} with {n:g} steps" for n in sorted({min(by_steps), max(by_steps)})]
@@ -205,7 +206,7 @@ def lengths(shown: Shown) -> Drawn | None:
     ]
 
     lines = entries.grouped(rows, itemgetter("series"))
-    words = f"Steps from {places[0]} to {places[-1]} tokens: {told(entries.mapped(grown, lines))}."
+    words = f"Steps from {places[0]} to {places[-1]} tokens: {clauses(entries.mapped(grown, lines))}."
     under = "solid: for the SER target, dashed: for the TER target; dotted: one step per token, as AR"
     caption = "Parallel to the dotted line: proportional to the length."
     definition = finished(layers, "Steps needed for a target against the length, a line per language and target")
@@ -336,13 +337,13 @@ def by_length(shown: Shown, digits: str) -> Drawn | None:
 
     caption = "Dotted: one per token, as AR. Missing points were out of reach."
     definition = finished(layers, title, *keys.now())
-    return Drawn(title, under, definition, rows, keys.sentences(rows, said_of_growth), caption)
+    return Drawn(title, under, definition, rows, keys.sentences(rows, growth_of_lines), caption)
 
 
-def said_of_growth(values: Fields, rows: Sequence[Row]) -> str:
+def growth_of_lines(values: Fields, rows: Sequence[Row]) -> str:
     lines = entries.grouped(rows, itemgetter("series"))
     parts = {name: f"{grown(line)} from {line[0]['x']} to {line[-1]['x']} tokens" for name, line in lines.items()}
-    return f"{values['of']}: {told(parts)}."
+    return f"{values['of']}: {clauses(parts)}."
 
 
 def label(point: Point) -> str:
@@ -378,11 +379,11 @@ def ceilings(shown: Shown) -> Drawn | None:
         "Tokens per model call are positions of the canvas, with padding. Errors of the exact denoiser are due to the "
         "sampler; the distance from a line to its dashed one is due to the model."
     )
-    sentences = keys.sentences(where(rows, exact=True), said_of_ceilings)
+    sentences = keys.sentences(where(rows, exact=True), best_ceiling)
     return Drawn(title, under, finished(layers, title, *keys.now()), rows, sentences, caption)
 
 
-def said_of_ceilings(values: Fields, rows: Sequence[Row]) -> str:
+def best_ceiling(values: Fields, rows: Sequence[Row]) -> str:
     """The best accuracy; "" without the exact denoiser."""
     if not rows:
         return ""

@@ -150,16 +150,16 @@ def verdicts(shown: Shown) -> str:
         written.setdefault(group, []).append((str(number), at))
 
     parts = []
-    for own, target in product(written.values(), shown.metric.targets or (None,)):
-        number, at = own[0]
+    for alike, target in product(written.values(), shown.metric.targets or (None,)):
+        number, at = alike[0]
         state = shown.settings[at] | {"of": shown.languages[int(number)]}
 
-        found = verdict(shown.results, shown.metric, state, target)
-        words = f'<p class="verdict">{escape(found.sentence)}</p>{cards(found.numbers)}'
+        own = verdict(shown.results, shown.metric, state, target)
+        words = f'<p class="verdict">{escape(own.sentence)}</p>{cards(own.numbers)}'
         of_target = ""
         if target is not None:
             of_target = f' data-target="{target:g}"'
-        for one in chosen(own):
+        for one in chosen(alike):
             parts.append(f"<div {one}{of_target}>{words}</div>")
 
     return "\n".join(parts)

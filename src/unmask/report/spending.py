@@ -25,13 +25,13 @@ from unmask.report.charts import (
     bars,
     base,
     below,
+    clauses,
     colour,
     dotted,
     finished,
     lined,
     row,
     tips,
-    told,
     up,
 )
 from unmask.report.metrics import METRICS
@@ -133,4 +133,4 @@ def fastest(points: Sequence[Point]) -> str:
             name = {"ar": "AR"}.get(best["kind"], setting(best))
             who = f"{name} in {best['seconds']:.3g} s"
         parts[ACCURACY.shown(target)] = who
-    return f"The fastest measured setting that reaches or may reach an accuracy of {told(parts)}."
+    return f"The fastest measured setting that reaches or may reach an accuracy of {clauses(parts)}."
