@@ -241,10 +241,7 @@ class Blame:
     ter_learning: Estimate | None  # factor of the learning error
     generative_perplexity: Estimate | None
 
-    __repr__ = as_table
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    __repr__, to_dict = as_table, asdict
 
 
 def blame(

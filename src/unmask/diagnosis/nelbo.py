@@ -120,9 +120,14 @@ def drawn(size: int, draws: int, seed: int) -> Sets:
     parts = (1 / roots).cumsum(0)
 
     sizes = torch.searchsorted(parts, quantiles * parts[-1]).clamp(max=size - 1) + 1
-    ranks = torch.rand((draws, size), generator=generator).argsort(1).argsort(1)
     weights = roots[sizes - 1]
-    return Sets(ranks < sizes.unsqueeze(1), weights / weights.sum(), True)
+    return Sets(random_sets(sizes, size, generator), weights / weights.sum(), True)
+
+
+def random_sets(sizes: Tensor, length: int, generator: torch.Generator) -> Tensor:
+    """Bool (.., L): uniform sets of these sizes (..)."""
+    ranks = torch.rand((*sizes.shape, length), generator=generator).argsort(-1).argsort(-1)
+    return ranks < sizes.unsqueeze(-1)
 
 
 @torch.no_grad()

@@ -12,13 +12,13 @@ from functools import cached_property, partial
 from itertools import pairwise
 from operator import itemgetter, methodcaller
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Reshaped
 from unmask.diagnosis.audit import statistics
+from unmask.diagnosis.audit.changes import Altered
 from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
@@ -201,10 +201,9 @@ class Bench:
         count = max(2 * rows, min(20 * rows, 60_000))
         if evaluates_everywhere(self.sampler):
             count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(meant.delta))))
-        generation = self._generate(Specimen("none", self.sampler), count, seed)
-        self.generated = generation
-        steps = max(len(meant.delta), int(generation.order.max()))
-        self.statistics = Statistics(self.language, generation.tokens, rows, steps)
+        self.generated = self._generate(Specimen("none", self.sampler), count, seed)
+        steps = max(len(meant.delta), int(self.generated.order.max()))
+        self.statistics = Statistics(self.language, self.generated.tokens, rows, steps)
 
     @cached_property
     def reference(self) -> Rows:
@@ -229,8 +228,15 @@ class Bench:
 
     def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
         steps = specimen.steps or len(self.delta)
-        how: dict[str, Any] = {"schedule": self.meant.schedule, "steps": steps, "length": self.length}
-        return generate(self.denoiser, sampler=specimen.sampler, **how, rows=rows, seed=seed)
+        return generate(
+            self.meant.denoiser,
+            sampler=specimen.sampler,
+            schedule=self.meant.schedule,
+            steps=steps,
+            length=self.length,
+            rows=rows,
+            seed=seed,
+        )
 
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
@@ -240,7 +246,7 @@ class Bench:
         if length <= MAX_LENGTH and vocabulary**length <= MAX_SEQUENCES:  # the probability of every sequence, if known
             if self.sampler.draws_steps:
                 distribution = output_distribution(self.denoiser, length, self.delta)
-            elif self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Reshaped):
+            elif self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Altered):
                 distribution = self.language.log_prob(sequences(vocabulary, length)).exp()
             elif callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
                 distribution = self.sampler.distribution(self.denoiser, length, self.delta)

@@ -92,10 +92,7 @@ class Audit(Verdict):
     compared_with: str
     alarm: float = ALARM
 
-    __repr__, _repr_html_ = as_table, as_html
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    __repr__, _repr_html_, to_dict = as_table, as_html, asdict
 
     @property
     def sentence(self) -> str:

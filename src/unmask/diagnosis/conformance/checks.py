@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -47,7 +48,6 @@ def prompts(exam: Exam) -> None:
 def counting(exam: Exam) -> None:
     """Every model call is counted, and the number of calls matches the steps."""
     for where, session in [*exam.blank, *exam.prompted]:
-        model_calls = session.account().model_calls
         incomplete = (session.given == session.denoiser.vocabulary).any(1)
         if session.denoiser.uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
@@ -57,7 +57,7 @@ def counting(exam: Exam) -> None:
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
 
         least = incomplete.long()
-        most = model_calls
+        most = session.model_calls
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
@@ -65,7 +65,7 @@ def counting(exam: Exam) -> None:
             contexts = session.canvas.contexts
             least = turns + contexts
             most = torch.where(incomplete, session.turns, 0) + contexts
-        _check_rows(where, model_calls, least, most)
+        _check_rows(where, session.model_calls, least, most)
 
     case = cases(exam.sampler.removes)[0]
     for task, pattern in patterns(case):
@@ -143,7 +143,7 @@ def stopping(exam: Exam) -> None:
         goes_on = ~ends.any(1)
         if not torch.equal(stopped.tokens[goes_on], whole.tokens[goes_on]):
             raise Failure(f"in {steps} steps: rows without an end change if other rows end. {INDEPENDENT}")
-        if bool((stopped.account().model_calls > whole.account().model_calls).any()):
+        if bool((stopped.model_calls > whole.model_calls).any()):
             raise Failure(f"in {steps} steps: rows cost more with a stop rule than without")
 
 
@@ -239,21 +239,13 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
 def differs(one: Generation | WatchedSession, other: Generation | WatchedSession, valid: Tensor | None = None) -> str:
     """The first difference between two results, or an empty string; valid, Bool (B, L): the positions that count."""
     for name in ("tokens", "order", "probability", "model_calls", "impossible"):
-        a, b = (_part(each, name) for each in (one, other))
+        a, b = map(attrgetter(name), (one, other))
         wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
             where = ", ".join(f"{name} {at}" for name, at in zip(("row", "position"), place, strict=False))
             return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
     return ""
-
-
-def _part(result: Generation | WatchedSession, name: str) -> Tensor:
-    account: object = result
-    if isinstance(result, WatchedSession) and name in ("model_calls", "impossible"):
-        account = result.account()
-    part: Tensor = getattr(account, name)
-    return part
 
 
 def _check_record(where: str, session: WatchedSession) -> None:

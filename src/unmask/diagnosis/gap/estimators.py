@@ -106,26 +106,25 @@ def read(reader: Reader, some: Subsets) -> Readings:
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
     size = path.size[own]
-    whole, entries = spread(path.first[own], size)
+    whole, every = spread(path.first[own], size)
     rest = (~some.inside).nonzero().squeeze(1)
     entry, subset = some.entry[rest], some.subset[rest]
     shown = len(own) + some.subset[some.inside], some.entry[some.inside]
-    wanted = torch.cat([whole, len(own) + subset]), torch.cat([entries, entry])
+    wanted = torch.cat([whole, len(own) + subset]), torch.cat([every, entry])
     marginals, dead = reader.at(torch.cat([own, some.step]), shown, wanted)
 
-    count = len(whole)
-    before = marginals[torch.arange(count)]
+    before = marginals[torch.arange(len(whole))]
     if reader.temperature == 0:
-        recorded = (before.best != path.token[entries]).double()
+        recorded = (before.best != path.entries.tokens[every]).double()
     else:
-        recorded = path.probability[entries].log() - before.of(path.token[entries]).log()
+        recorded = path.entries.probability[every].log() - before.of(path.entries.tokens[every]).log()
 
     # the entry of `before` for each token outside A: its step's first, and its place in the step
     where = (size.cumsum(0) - size)[index[subset]] + entry - path.first[some.step[subset]]
-    ours, theirs = marginals[where], marginals[count + torch.arange(len(rest))]
+    ours, theirs = marginals[where], marginals[len(whole) + torch.arange(len(rest))]
     drawn = reader.drawn(ours), reader.drawn(theirs)
     best = reader.drawn(before).confidence.double().log()
-    tokens = path.token[entry]
+    tokens = path.entries.tokens[entry]
 
     none = torch.zeros(len(some.step), dtype=torch.float64)
     outside = none.index_add(0, subset, torch.ones(len(subset), dtype=torch.float64))

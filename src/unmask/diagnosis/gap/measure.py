@@ -68,8 +68,7 @@ def gap(
     rows = arguments.whole("reference", reference, 0)
     check_seed(seed)
 
-    own = {"sampler": sampler, "temperature": temperature, "draw": draw}
-    own = entries.given(own)
+    own = entries.given({"sampler": sampler, "temperature": temperature, "draw": draw})
     if written is None:
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
         written = generate(base, **entries.given(how))
@@ -93,11 +92,12 @@ def gap(
     else:
         path = of_generation(written)
         about = written.configuration | own
-        setting = _setting(base, about, as_sampler(about["sampler"]))
-        excess = _excess(setting, written, path, about.get("draw"))
+        used = as_sampler(about["sampler"])
+        setting = _setting(base, about, used)
+        excess = _excess(setting.denoiser, used, written, path, about.get("draw", "product"))
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
 
-    if not len(path.entries):
+    if not len(path.step):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
     return _measured(path, setting, excess, calls, seed, min(rows, len(path.given)), spent)
 
@@ -152,11 +152,11 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None) -> 
     return Setting(base, own, claim, used)
 
 
-def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
+def _excess(
+    denoiser: Denoiser, sampler: Sampler, generation: Generation, path: Path, draw: str | Joint
+) -> Tensor | None:
     """(B): log J(x_S | x_R) - sum_i log c(x_i | x_R), the sum over the steps of a joint draw; None for the product."""
-    if draw is None or setting.sampler is None:
-        return None
-    joint = as_joint(draw, setting.sampler, setting.denoiser, generation.tokens.shape[1])
+    joint = as_joint(draw, sampler, denoiser, generation.tokens.shape[1])
     if joint is None:
         return None
     if bool((path.written != (generation.order > 0).sum(1)).any()):
@@ -164,9 +164,7 @@ def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Jo
 
     nats = -torch.where(generation.order > 0, generation.probability, 1.0).double().log().sum(1)
     for length, rows in by_length(path.valid.sum(1)):
-        nats[rows] += log_paths(
-            setting.denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint
-        )
+        nats[rows] += log_paths(denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint)
     return nats
 
 

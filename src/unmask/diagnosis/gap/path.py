@@ -39,7 +39,7 @@ class Path:
     valid: Tensor  # Bool (B, L): False at padding
     vocabulary: int
     spells: Taken  # each token that was ever revealed, with the steps that revealed and hid it
-    entries: Tensor  # (M): indices of the spells that count, sorted by row, step and position
+    entries: Taken  # (M): the spells that count, sorted by row, step and position
     step: Tensor  # (M): the step of each entry, ascending
     row: Tensor  # (K): the row of each step
     number: Tensor  # (K): its number in the row, from 1
@@ -51,21 +51,9 @@ class Path:
         last = int(spells.order.max()) + 1 if len(spells.order) else 1
         key = (spells.rows * last + spells.order) * length + spells.positions
         spells = spells.select(order := key.argsort(stable=True))
-        entries = counted[order].nonzero().squeeze(1)
-        names, step = (spells.rows * last + spells.order)[entries].unique_consecutive(return_inverse=True)
+        entries = spells.select(counted[order])
+        names, step = (entries.rows * last + entries.order).unique_consecutive(return_inverse=True)
         return cls(given, valid, vocabulary, spells, entries, step, names // last, names % last)
-
-    @cached_property
-    def position(self) -> Tensor:  # (M), as are the next two
-        return self.spells.positions[self.entries]
-
-    @cached_property
-    def token(self) -> Tensor:
-        return self.spells.tokens[self.entries]
-
-    @cached_property
-    def probability(self) -> Tensor:  # of each token when it was drawn, as recorded
-        return self.spells.probability[self.entries]
 
     @cached_property
     def size(self) -> Tensor:  # (K): number of tokens that each step drew
@@ -77,12 +65,12 @@ class Path:
 
     @cached_property
     def written(self) -> Tensor:  # (B): number of drawn tokens of each row
-        return self.row[self.step].bincount(minlength=len(self.given))
+        return self.entries.rows.bincount(minlength=len(self.given))
 
     @cached_property
     def drawn(self) -> Tensor:  # Bool (B, L): positions with drawn tokens
         out = torch.zeros(self.given.shape, dtype=torch.bool)
-        out[self.row[self.step], self.position] = True
+        out[self.entries.rows, self.entries.positions] = True
         return out
 
     @cached_property
@@ -206,16 +194,15 @@ class Reader:
         path = self.path
         rows = path.row[steps]
         tokens = path.contexts(steps)
-        tokens[shown[0], path.position[shown[1]]] = path.token[shown[1]]
+        tokens[shown[0], path.entries.positions[shown[1]]] = path.entries.tokens[shown[1]]
 
         valid = path.valid[rows]
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
         time = self.denoiser.time_at(path.time[steps], len(steps))
-        marginals = as_marginals(engine.at(wanted[0], path.position[wanted[1]], time))
+        marginals = as_marginals(engine.at(wanted[0], path.entries.positions[wanted[1]], time))
 
         self._asked.append(len(steps) * self.denoiser.calls)
-        dead = engine.dead()
-        return marginals, chosen(dead, torch.zeros(len(steps), dtype=torch.bool))
+        return marginals, chosen(engine.dead(), torch.zeros(len(steps), dtype=torch.bool))
 
     def drawn(self, marginals: Marginals) -> Marginals:
         """The distribution that the sampler draws from: the marginals at its own temperature."""

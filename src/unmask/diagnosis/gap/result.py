@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from unmask.core.entries import perhaps
+from unmask.core.entries import perhaps, taken
 from unmask.core.errors import plural
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units
@@ -126,9 +126,7 @@ class Gap:
         if not bool(there.any()):
             return None
         least = 0.0 if total is self.nats and not self.logs else least
-        if count is not None:
-            count = count[there]
-        return interval(total[there], self.groups[there], least, count, seen=self.seen)
+        return interval(total[there], self.groups[there], least, taken(count, there), seen=self.seen)
 
     @property
     def verdict(self) -> str:

@@ -186,10 +186,9 @@ def compare(
     contexts = policy.contexts(arguments.length(length))
     now = Moment(policy, contexts, task_of(contexts, sampler, steps, reward, schedule))
     seed = check_seed(seed)
-    exact_direction = now.direction(SURROGATES["exact"])
     if own:
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
-    exact, mean = policy.pulled(contexts, [exact_direction, now.direction(used)])
+    exact, mean = policy.pulled(contexts, [now.direction(SURROGATES["exact"]), now.direction(used)])
 
     how = (now, used, exact, seed, groups, group)
     if own or used.score is None:
