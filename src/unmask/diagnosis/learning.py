@@ -90,11 +90,14 @@ class Learning:
         """Statistics by hidden fraction, from near 0 to near 1."""
         records = []
         for index in range(bins):
-            ends = index / bins, (index + 1) / bins
-            if (value := self.mean(*ends)) is not None:
-                largest = float(self.nats[self._between(*ends)].max())
-                about = {"low": ends[0], "high": ends[1], "mean": value.to_dict()}
-                records.append(about | {"quantile": self.quantile(QUANTILE, *ends), "largest": largest})
+            ends = {"low": index / bins, "high": (index + 1) / bins}
+            if (value := self.mean(**ends)) is not None:
+                numbers = {
+                    "mean": value.to_dict(),
+                    "quantile": self.quantile(**ends),
+                    "largest": float(self.nats[self._between(**ends)].max()),
+                }
+                records.append(ends | numbers)
         return records
 
     def to_dict(self, bins: int = BINS) -> dict[str, Any]:
@@ -113,9 +116,8 @@ class Learning:
 
     def _ratio(self, weight: Tensor) -> Estimate:
         """Weighted mean over positions: a ratio of sums over rows, since only rows are independent."""
-        rows = int(self.row.max()) + 1
-        both = torch.stack([weight, weight * self.nats])
-        weights, total = torch.zeros((2, rows), dtype=torch.float64).index_add_(1, self.row, both)
+        nothing = torch.zeros((2, int(self.row.max()) + 1), dtype=torch.float64)
+        weights, total = nothing.index_add_(1, self.row, torch.stack([weight, weight * self.nats]))
         if not bool(weights.any()):
             raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
         met = weights > 0

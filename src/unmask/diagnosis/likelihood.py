@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import arguments, entries, progress
+from unmask.core import arguments, entries
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.means import interval, skewed_mean
 from unmask.core.samples import read_tokens
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis import paths
@@ -250,12 +250,7 @@ def follow(
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
 
-    parts: list[Paths] = []
-    with progress.track("reading", rows) as advance:
-        for part in over_blocks(read, rows, block, threads=denoiser.concurrent):
-            parts.append(part)
-            advance(len(part.nats))
-
+    parts = tracked("reading", read, rows, block, threads=denoiser.concurrent)
     nats, order, calls, random = zip(*parts, strict=True)
     return Paths(torch.cat(nats), torch.cat(order), torch.cat(calls), any(random))
 

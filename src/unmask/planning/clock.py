@@ -233,8 +233,7 @@ def of_model_calls(model: Network | OpenModel, length: int, batch: int, steps: i
             tokens[rows, positions] = _drawn(as_marginals(engine.at(rows, positions, None)), rng)
             engine.renew(rows, positions)
 
-    times = measure(run, device, repeats)
-    return middle([1000 * seconds / timed for seconds in times])
+    return middle([1000 * seconds / timed for seconds in measure(run, device, repeats)])
 
 
 def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int = REPEATS) -> Estimate:

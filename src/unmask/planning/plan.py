@@ -271,9 +271,15 @@ def plan(
 
     # in arithmetic an MDM never wins; in time it may
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
-    time = None if times is None else times[0] * length / times[1]
-    distribution = crossing(goal, target, times)
-    return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, times))
+    return Verdict(
+        metric=metric,
+        chosen=chosen,
+        optimal=best,
+        flop_break_even=flop,
+        time_break_even=None if times is None else times[0] * length / times[1],
+        crossover=crossing(goal, target, times),
+        text=_words(goal, target, chosen, best, flop, times),
+    )
 
 
 def check_times(times: tuple[float, float]) -> None:

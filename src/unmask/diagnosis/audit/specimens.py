@@ -160,30 +160,42 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("plug-in", changes.PlugIn(sampler.grid))
         yield Specimen("early levels", changes.EarlyLevels(sampler.grid))
     if sampler.removes == "uniform" or not decides.implements("run") or isinstance(decides, Autoregressive):
-        coarse = Changed(sampler, change=partial(changes.rounded, torch.bfloat16))
-        yield Specimen("precision", coarse, "logits in bfloat16")
+        yield Specimen(
+            "precision",
+            Changed(sampler, change=partial(changes.rounded, torch.bfloat16)),
+            "logits in bfloat16",
+        )
 
     if decides.implements("run") and not isinstance(decides, Autoregressive):
         return
 
     if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
-        greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
-        yield Specimen("greedy last step", greedy, "argmax")
+        yield Specimen(
+            "greedy last step",
+            Changed(sampler, change=partial(changes.greedy_last, steps), timed=True),
+            "argmax",
+        )
 
     yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, race={"shared": "positions"}), "at every position")
 
-    penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
     if REPEATS not in meant.filters:
-        yield Specimen("repetition penalty", penalised, f"{PENALTY}, of every token of the row")
+        yield Specimen(
+            "repetition penalty",
+            meant.with_filters({REPEATS: PENALTY, **meant.filters}),
+            f"{PENALTY}, of every token of the row",
+        )
 
     few = not meant.filters.keys().isdisjoint(CUTS)
     drawn = Changed(sampler, race={"reshape": changes.few_as_logits if few else changes.as_logits})
     yield Specimen("probabilities as logits", Changed(drawn, change=changes.possible))
     if decides.implements("choose"):
-        scored = Changed(sampler, change=lambda p, _: changes.as_logits(p))
-        yield Specimen("probabilities as logits", scored, "in the scores too")
+        yield Specimen(
+            "probabilities as logits",
+            Changed(sampler, change=lambda p, _: changes.as_logits(p)),
+            "in the scores too",
+        )
 
     if sampler.draws_steps:
         for name, one, detail in ONE_RACE:
@@ -211,14 +223,16 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
         first = names[0] == "temperature"
         order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
-        other = meant.with_filters(entries.picked(filters, order))
-        yield Specimen("order of filters", other, ", ".join(order))
+        yield Specimen("order of filters", meant.with_filters(entries.picked(filters, order)), ", ".join(order))
 
     if deciding(sampler).implements("run"):
         return
 
-    twice = meant.with_filters(filters, lambda p, _: changes.as_logits(p))
-    yield Specimen("probabilities as logits", twice, "before the filters")
+    yield Specimen(
+        "probabilities as logits",
+        meant.with_filters(filters, lambda p, _: changes.as_logits(p)),
+        "before the filters",
+    )
     if sampler.draws_steps and not filters.keys().isdisjoint(CUTS):
         before = partial(filtered, entries.without(filters, CUTS))
         cuts = entries.without(filters, NEUTRAL.keys() - {*CUTS})

@@ -252,8 +252,7 @@ class Bench:
                 distribution = self.sampler.distribution(self.denoiser, length, self.delta)
 
         if distribution is not None:
-            which = codes(samples.tokens, vocabulary, length).squeeze(1)
-            counts = torch.bincount(which, minlength=len(distribution))
+            counts = codes(samples.tokens, vocabulary, length).squeeze(1).bincount(minlength=len(distribution))
             p_values["exact distribution"] = statistics.against_distribution(counts, distribution)
         return p_values
 

@@ -193,11 +193,10 @@ def audit(
     language.check_length(length)
     if rows < MIN_ROWS:
         raise UnmaskError(f"rows is {rows}, too few for a test; expected at least {MIN_ROWS} (2000 recommended)")
-    used = as_sampler(sampler)
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     if draft is not None:
         arguments.number("draft", draft, 0, 1, above=True)
-    meant = as_meant(language, length, used, schedule, steps, filters, draft, dtype)
+    meant = as_meant(language, length, as_sampler(sampler), schedule, steps, filters, draft, dtype)
     observed = None
     if order is not None:
         revealed = _steps(order, tokens)

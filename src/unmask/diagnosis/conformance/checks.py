@@ -121,11 +121,10 @@ def ragged(exam: Exam) -> None:
 def stopping(exam: Exam) -> None:
     """A row that has ended does not change, and other rows are the same as without a stop rule."""
     case = cases(exam.sampler.removes)[0]
-    rule = AtToken(1, filler=2)
     blank = torch.full((12, case.length), case.language.vocabulary)
     for steps in (3, case.length):
         whole = exam.fill(case, "blank sequences", steps, blank)
-        stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=rule)
+        stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=AtToken(1, filler=2))
         if stopped is None or whole is None:
             continue
 
@@ -176,8 +175,8 @@ def batches(exam: Exam) -> None:
                 continue
 
             def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
-                options = {"steps": 4, "rows": last - first, "seed": SEED, "first_row": first}
-                return exam.make(case, task, given=taken(given, slice(first, last)), **options)
+                prompts = taken(given, slice(first, last))
+                return exam.make(case, task, given=prompts, steps=4, rows=last - first, seed=SEED, first_row=first)
 
             whole = exam.batch(case, SEED) if given is None else part(0, ROWS)
             if whole is None:

@@ -103,10 +103,15 @@ class Exam:
         stop: StopRule | None = None,
     ) -> WatchedSession | None:
         """A session filled under watch."""
-        watched = Watched(case.denoiser)
-        rng = rng or Randomness(1, torch.arange(100, 100 + len(given)))
-        delta = deltas("linear", steps)
-        session = WatchedSession(watched, given.clone(), rng, delta, self.name, valid=valid, stop=stop)
+        session = WatchedSession(
+            Watched(case.denoiser),
+            given.clone(),
+            rng or Randomness(1, torch.arange(100, 100 + len(given))),
+            deltas("linear", steps),
+            self.name,
+            valid=valid,
+            stop=stop,
+        )
 
         def work() -> WatchedSession:
             fill(self.sampler, session)

@@ -47,9 +47,8 @@ class Path:
     @classmethod
     def of(cls, given: Tensor, valid: Tensor, vocabulary: int, spells: Taken, counted: Tensor) -> Path:
         """counted: Bool over spells, the drawn tokens that count."""
-        length = given.shape[1]
         last = int(spells.order.max()) + 1 if len(spells.order) else 1
-        key = (spells.rows * last + spells.order) * length + spells.positions
+        key = (spells.rows * last + spells.order) * given.shape[1] + spells.positions
         spells = spells.select(order := key.argsort(stable=True))
         entries = spells.select(counted[order])
         names, step = (entries.rows * last + entries.order).unique_consecutive(return_inverse=True)
@@ -145,8 +144,7 @@ def of_generation(generation: Generation) -> Path:
 
 def of_trace(trace: Trace) -> Path:
     """The path of a trace; tokens without a probability have probability 1."""
-    length = max(column(trace.rows, "length"))
-    given = torch.full((len(trace.rows), length), trace.vocabulary)
+    given = torch.full((len(trace.rows), max(column(trace.rows, "length"))), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
     spells: list[list[int]] = []
     probabilities: list[float] = []

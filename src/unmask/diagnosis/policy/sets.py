@@ -51,8 +51,7 @@ def elbo_mean(length: int) -> Tensor:
 
 
 def elbo_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
-    u = torch.rand((rows, calls), generator=generator, dtype=torch.float64)
-    return _sized(u, length, generator)
+    return _sized(torch.rand((rows, calls), generator=generator, dtype=torch.float64), length, generator)
 
 
 def stratified_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
