@@ -26,8 +26,7 @@ from torch import Tensor
 from unmask.core import entries
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
-from unmask.samplers import Sampler
-from unmask.samplers.contract import CANVAS, inner_of
+from unmask.samplers.contract import CANVAS, Sampler, inner_of
 from unmask.samplers.rules.blocks import Blocks, FirstAlone
 from unmask.samplers.rules.fixed_orders import Ancestral, FirstHitting, FixedSize
 from unmask.samplers.schedules import BlockSchedules, Schedule

@@ -42,8 +42,7 @@ from unmask.metrics import Score
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.generation import fit_of, reshaped
-from unmask.samplers.joint.drawing import Joint
-from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint import Joint, as_joint
 from unmask.samplers.schedules import ScheduleLike, deltas
 from unmask.samplers.teaching import Lesson, Unbounded
 
@@ -315,12 +314,12 @@ def score(
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
 
+    same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
     about = {
         "exact": likely.exact,
         **how,
         "model_calls": int(likely.model_calls.sum()),
         "left_out": int((~there).sum()),  # probability 0
+        "nats": interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there]),
     }
-    same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
-    nats = interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there])
-    return replace(scored, likelihood=about | {"nats": nats})
+    return replace(scored, likelihood=about)

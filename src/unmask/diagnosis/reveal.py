@@ -32,8 +32,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from unmask.core import entries, progress
+from unmask.core import entries
 from unmask.core.errors import UnmaskError, plain
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.measure import check_vocabulary
 from unmask.diagnosis.gap.path import Reader, of_trace
@@ -300,12 +301,10 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     trace.check_likely()
     reader = Reader(denoiser, of_trace(trace))
     path = reader.path
-    losses: dict[tuple[int, int], tuple[float, Pairs]] = {}
-    with progress.track("reading", len(path.row)) as advance:
-        for step, where in enumerate(zip(path.row.tolist(), path.number.tolist(), strict=True)):
-            if int(path.size[step]) > 1:
-                losses[where] = _by_model(reader, step)
-            advance(1)
+    several = (path.size > 1).nonzero().squeeze(1)  # other steps lose nothing
+    where = zip(path.row[several].tolist(), path.number[several].tolist(), strict=True)
+    found = tracked("reading", lambda one: _by_model(reader, int(several[one.start])), len(several), 1, threads=False)
+    losses = dict(zip(where, found, strict=True))
 
     readings = []
     for number, row in enumerate(trace.rows):

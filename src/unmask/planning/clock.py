@@ -13,6 +13,7 @@ have the same size, so only the order of work is compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -29,9 +30,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
 from unmask.core.tables import as_table
-from unmask.denoisers import Marginals
+from unmask.denoisers import Marginals, as_marginals
 from unmask.denoisers.contracts import Follower
-from unmask.denoisers.marginals import as_marginals
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
 from unmask.models.trained.running import NetworkCausal
@@ -316,8 +316,5 @@ def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
 
 
 def _resident_peak() -> int | None:
-    for line in STATUS.read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if name == "VmHWM":
-            return 1024 * int(rest.split()[0])
-    return None
+    kilobytes = re.search(r"^VmHWM:\s*(\d+)", STATUS.read_text(), re.MULTILINE)
+    return 1024 * int(kilobytes[1]) if kilobytes else None

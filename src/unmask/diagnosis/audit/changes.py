@@ -21,8 +21,9 @@ uniforms of other positions or steps, tokens depend on each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -240,15 +241,14 @@ class RaceRandomness(Randomness):
 
     bits: int = FINE
     shared: str = ""
-    drawn: list[int] = field(default_factory=list)  # number of positions of each draw so far
+    draws: Iterator[int] = field(default_factory=count)  # numbers of the draws to come
     reshape: Callable[[Marginals], Tensor] = methodcaller("dense")  # the probabilities that it draws from
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
         earlier = visits[rows, positions]
-        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, len(self.drawn))
+        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, next(self.draws))
         visits[rows, positions] = earlier + 1
-        self.drawn.append(len(rows))
         return race(self.reshape(marginals), u, self.bits)
 
 

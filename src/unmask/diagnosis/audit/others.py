@@ -18,8 +18,7 @@ from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.reshaped import Around
 from unmask.diagnosis.audit.changes import Altered, AlteredEngine
 from unmask.diagnosis.audit.specimens import CUTS, Changed, Meant, Specimen, deciding, replaced_inside
-from unmask.samplers import Sampler
-from unmask.samplers.contract import Choice, as_sampler
+from unmask.samplers.contract import Choice, Sampler, as_sampler
 from unmask.samplers.rules.low_confidence import LowConfidence
 from unmask.samplers.view import View
 

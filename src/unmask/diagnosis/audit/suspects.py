@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from itertools import pairwise
 from operator import itemgetter, methodcaller
 from statistics import NormalDist
-from typing import NamedTuple
 
 import torch
 
@@ -33,8 +32,7 @@ from unmask.diagnosis.audit.specimens import (
 )
 from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics, halves
 from unmask.languages.base import codes
-from unmask.metrics import output_distribution, sequences
-from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, output_distribution, sequences
 from unmask.samplers import Generation, generate
 from unmask.samplers.rules.uniform import ENUMERABLE
 
@@ -112,13 +110,8 @@ class Grade:
         return Estimate(self.value(coordinate), low, high, len(samples), LEVEL, "minimum distance")
 
 
-class Plan(NamedTuple):
-    specimens: list[Specimen]  # the first is faultless
-    grades: list[Grade]
-
-
-def plan_of(meant: Meant) -> Plan:
-    """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
+def plan_of(meant: Meant) -> tuple[list[Specimen], list[Grade]]:
+    """Specimens that are always tested: the sampler, every kind of fault, and small graded faults; and all grades."""
     grades = []
     sampler, steps = meant.sampler, len(meant.delta)
 
@@ -136,7 +129,7 @@ def plan_of(meant: Meant) -> Plan:
         grades.append(Grade("miscounted steps", steps, partial(stepped, sampler), tuple(close), tuple(further)))
 
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Plan([Specimen("none", sampler), *specimens(meant), *graded], grades)
+    return [Specimen("none", sampler), *specimens(meant), *graded], grades
 
 
 class Directions:
@@ -174,7 +167,7 @@ def visible(grade: Grade, suspects: Sequence[Suspect], directions: Directions, a
     ends = [0.0, math.inf]
     start = grade.coordinate(grade.nominal)
     for coordinate, other in grade.points(suspects):
-        if coordinate != start and other.specimen.value in grade.near:
+        if other.specimen.value in grade.near:
             strength = directions.strength(other.generated)
             if strength > 0:
                 ends[coordinate > start] = grade.value(

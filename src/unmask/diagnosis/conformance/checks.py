@@ -96,18 +96,15 @@ def ragged(exam: Exam) -> None:
     for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language, exam.sampler.removes))):
         named = replace(case, denoiser=denoiser, name=case.name + name)
 
-        first = None
-        for junk in (0, case.language.vocabulary - 1):
-            padded = torch.where(places < sizes, given, junk)
-            session = exam.fill(named, "rows of several lengths", 4, padded, valid=places < sizes)
-            if session is None:
-                return
-            if first is None:
-                first = session
-            elif where := differs(session, first, places < sizes):
-                raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+        def padded(junk: int, named: Case = named) -> WatchedSession | None:
+            tokens = torch.where(places < sizes, given, junk)
+            return exam.fill(named, "rows of several lengths", 4, tokens, valid=places < sizes)
 
-        assert first is not None
+        if (first := padded(0)) is None or (other := padded(case.language.vocabulary - 1)) is None:
+            return
+        if where := differs(other, first, places < sizes):
+            raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+
         for row, size in enumerate(LENGTHS):
             rng = Randomness(1, torch.tensor([100 + row]))
             alone = exam.fill(replace(named, length=size), "a row alone", 4, given[row : row + 1, :size], rng)

@@ -25,7 +25,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import entries, progress
+from unmask.core import entries
+from unmask.core.threads import tracked
 from unmask.diagnosis.gap.path import Path, Reader, spread
 
 Estimator = Literal["one", "chain"]
@@ -89,13 +90,11 @@ def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Te
     contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
     every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
 
-    nothing = torch.zeros(0, dtype=torch.float64)
-    parts = [Readings(*[nothing] * 7)]
-    with progress.track("gap", len(steps)) as advance:
-        for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
-            parts.append(readings)
-            advance(len(some.step.unique_consecutive()))
+    def part(one: slice) -> Readings:
+        return read(reader, every[one.start])
 
+    nothing = torch.zeros(0, dtype=torch.float64)
+    parts = [Readings(*[nothing] * 7), *tracked("gap", part, len(every), 1, 1, reader.denoiser.concurrent)]
     step = torch.cat([nothing.long(), *entries.column(every, "step")])
     weight = torch.cat([nothing, *entries.column(every, "weight")])
     return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))

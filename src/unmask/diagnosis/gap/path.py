@@ -6,17 +6,15 @@ but they are in contexts. A reader asks a denoiser about contexts, in batches, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from unmask.core.entries import chosen, column
 from unmask.core.errors import UnmaskError
-from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.samplers import Generation
 from unmask.samplers.session import Taken
@@ -27,8 +25,6 @@ NEVER = 2**62  # the step that hides a token that stays
 CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
-Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,3 @@ class Reader:
         numbers = int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
         return list(steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts)))
-
-    def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
-        """`work` of the parts, in order, on all threads if the denoiser allows it."""
-        return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1, self.denoiser.concurrent)

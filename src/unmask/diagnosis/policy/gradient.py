@@ -21,8 +21,7 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated
 from unmask.models.trained import Network, Shape
-from unmask.samplers import Sampler
-from unmask.samplers.contract import as_sampler
+from unmask.samplers.contract import Sampler, as_sampler
 from unmask.samplers.schedules import ScheduleLike, deltas
 
 AT_ONCE = 2**13  # contexts of a forward pass
