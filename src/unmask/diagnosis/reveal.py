@@ -303,8 +303,8 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     path = reader.path
     several = (path.size > 1).nonzero().squeeze(1)  # other steps lose nothing
     where = zip(path.row[several].tolist(), path.number[several].tolist(), strict=True)
-    found = tracked("reading", lambda one: _by_model(reader, int(several[one.start])), len(several), 1, threads=False)
-    losses = dict(zip(where, found, strict=True))
+    parts = tracked("reading", lambda one: _by_model(reader, int(several[one.start])), len(several), 1, threads=False)
+    losses = dict(zip(where, parts, strict=True))
 
     readings = []
     for number, row in enumerate(trace.rows):
