@@ -16,7 +16,6 @@ from statistics import NormalDist
 import torch
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.diagnosis.audit import statistics
 from unmask.diagnosis.audit.changes import Altered
 from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
@@ -30,7 +29,17 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics, halves
+from unmask.diagnosis.audit.statistics import (
+    Noise,
+    Rows,
+    Statistics,
+    against_distribution,
+    at_least,
+    chi_square,
+    halves,
+    shares,
+    table,
+)
 from unmask.languages.base import codes
 from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, output_distribution, sequences
 from unmask.samplers import Generation, generate
@@ -59,7 +68,7 @@ class Suspect:
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
     noise = Noise(samples, generated)
     misfit = noise.misfit(samples.mean - generated.mean)
-    return Suspect(specimen, generated, misfit, noise.degrees, statistics.chi_square(misfit, noise.degrees))
+    return Suspect(specimen, generated, misfit, noise.degrees, chi_square(misfit, noise.degrees))
 
 
 @dataclass(frozen=True)
@@ -246,7 +255,7 @@ class Bench:
 
         if distribution is not None:
             counts = codes(samples.tokens, vocabulary, length).squeeze(1).bincount(minlength=len(distribution))
-            p_values["exact distribution"] = statistics.against_distribution(counts, distribution)
+            p_values["exact distribution"] = against_distribution(counts, distribution)
         return p_values
 
 
@@ -257,9 +266,9 @@ def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {
-        "all statistics": statistics.chi_square(noise.misfit(samples.mean - reference.mean), noise.degrees),
-        "validity": statistics.shares(*invalid),
-        "surprise of a row": statistics.table(*bins),
+        "all statistics": chi_square(noise.misfit(samples.mean - reference.mean), noise.degrees),
+        "validity": shares(*invalid),
+        "surprise of a row": table(*bins),
         "repeated rows": repetition(samples, reference),
     }
 
@@ -269,4 +278,4 @@ def repetition(samples: Rows, reference: Rows) -> float:
     size = min(len(samples), len(reference))
     parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
     repeats = [size - len(set(map(methodcaller("tobytes"), part.numpy()))) for part in parts]
-    return statistics.at_least(repeats[0], sum(repeats), 1 / len(repeats))
+    return at_least(repeats[0], sum(repeats), 1 / len(repeats))

@@ -15,11 +15,9 @@ from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, as_denoiser
 from unmask.denoisers.canvas import by_length
-from unmask.diagnosis.gap import estimators
-from unmask.diagnosis.gap.estimators import Estimator, Readings
+from unmask.diagnosis.gap.estimators import Estimator, Readings, measure
 from unmask.diagnosis.gap.path import Path, Reader, of_generation, of_trace
-from unmask.diagnosis.gap.reference import ROWS
-from unmask.diagnosis.gap.reference import reference as beside
+from unmask.diagnosis.gap.reference import ROWS, reference
 from unmask.diagnosis.gap.result import Claim, Gap
 from unmask.languages import LanguageLike
 from unmask.models.loading import load
@@ -173,13 +171,13 @@ def _measured(
 ) -> Gap:
     denoiser, temperature, claim, sampler = setting
     reader = Reader(denoiser, path, temperature)
-    step, weight, readings = estimators.measure(reader, estimator, seed)
+    step, weight, readings = measure(reader, estimator, seed)
     _check_recorded(readings, claim)
 
     # one look at a step does not find all tokens that the model excludes
     if bool((readings.nats.isinf() | readings.logs.isinf()).any()) and claim != "greedy" and estimator == "one":
         estimator = "chain"
-        step, weight, readings = estimators.measure(reader, estimator, seed)
+        step, weight, readings = measure(reader, estimator, seed)
 
     def by_row(values: Tensor) -> Tensor:
         """(B): sums over the subsets (E) of the steps of each row."""
@@ -210,7 +208,7 @@ def _measured(
         turns=path.steps,
         lost=None if excess is not None else _by_step(each, nats, path.row[step], path.number[step]),
         groups=path.groups,
-        reference=beside(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
+        reference=reference(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
         model_calls=reader.model_calls,
         spent=spent,
     )
