@@ -83,12 +83,14 @@ class Timing:
         return most_steps(self.break_even_model_calls, self.length)
 
     def to_dict(self) -> dict[str, Any]:
-        derived = ("mdm_seconds", "ar_seconds", "break_even_model_calls", "break_even_steps")
-        rates = {
+        return asdict(self) | {
+            "mdm_seconds": self.mdm_seconds,
+            "ar_seconds": self.ar_seconds,
+            "break_even_model_calls": self.break_even_model_calls,
+            "break_even_steps": self.break_even_steps,
             "evaluation_flop_per_second": 1000 * self.model_call_flop / self.model_call_ms.value,
             "token_flop_per_second": 1000 * self.token_flop / self.token_ms.value,
         }
-        return asdict(self) | {name: getattr(self, name) for name in derived} | rates
 
 
 def most_steps(budget: float, length: int) -> int | None:

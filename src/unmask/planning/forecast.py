@@ -126,14 +126,13 @@ class Forecast:
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
-        plans = {}
-        for name, steps in self.steps.items():
-            plans[name] = {"steps": steps, "fewest": self.fewest[name], "predicted": self.gap(steps, name).to_dict()}
-
         return {
             "verdict": self.text,
             "target": self.target,
-            "plans": plans,
+            "plans": {
+                name: {"steps": steps, "fewest": self.fewest[name], "predicted": self.gap(steps, name).to_dict()}
+                for name, steps in self.steps.items()
+            },
             "gaps": {str(steps): entries.mapped(Estimate.to_dict, losses) for steps, losses in self.gaps.items()},
             "length": self.curve.length,
             "rows": len(self.curve.losses),
