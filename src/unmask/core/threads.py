@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import torch
 
+from unmask.core import progress
 from unmask.core.memory import cores
 
 Result = TypeVar("Result")
@@ -49,6 +50,22 @@ def over_blocks(
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(usual)  # a part of this setting is common to all threads
+
+
+def tracked(
+    label: str, work: Callable[[slice], Result], rows: int, block: int, multiple: int = 8, threads: bool = True
+) -> list[Result]:
+    """The results of `over_blocks`, with the progress over the rows under this label."""
+
+    def one(part: slice) -> tuple[int, Result]:
+        return part.stop - part.start, work(part)
+
+    results = []
+    with progress.track(label, rows) as advance:
+        for size, result in over_blocks(one, rows, block, multiple, threads):
+            results.append(result)
+            advance(size)
+    return results
 
 
 @contextmanager

@@ -75,10 +75,12 @@ class Reshaped(Around):
         return ReshapedCausal(self, rows, length, valid)
 
 
-class ReshapedEngine(Engine):
+class AroundEngine(Engine):
+    """The engine of the inner denoiser, whose answers `at` changes."""
+
     def __init__(
         self,
-        denoiser: Reshaped,
+        denoiser: Around,
         tokens: Int[Tensor, "B L"],
         given: Int[Tensor, "B L"] | None,
         valid: Bool[Tensor, "B L"] | None,
@@ -89,11 +91,6 @@ class ReshapedEngine(Engine):
 
     def renew(self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"]) -> None:
         self.inner.renew(rows, positions)
-
-    def at(
-        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
-    ) -> Float[Tensor, "K V"] | Marginals:
-        return self.denoiser.reshape(as_marginals(self.inner.at(rows, positions, time)), positions)
 
     @property
     def hollow(self) -> bool:
@@ -109,6 +106,15 @@ class ReshapedEngine(Engine):
     @property
     def spent(self) -> Cost:
         return self.inner.spent
+
+
+class ReshapedEngine(AroundEngine):
+    denoiser: Reshaped
+
+    def at(
+        self, rows: Int[Tensor, " K"], positions: Int[Tensor, " K"], time: Float[Tensor, " B"] | None
+    ) -> Float[Tensor, "K V"] | Marginals:
+        return self.denoiser.reshape(as_marginals(self.inner.at(rows, positions, time)), positions)
 
 
 class ReshapedCausal(Causal):

@@ -70,11 +70,7 @@ class Answer:
 
 
 class Failed(Exception):
-    """An exchange without an answer."""
-
-    def __init__(self, outcome: str, message: str) -> None:
-        super().__init__(message)
-        self.outcome = outcome
+    """An exchange without an answer: its outcome, and a message."""
 
 
 class Client:
@@ -179,7 +175,7 @@ class Client:
                     if not answer.text.strip():
                         answer.outcome = "empty"
         except Failed as failed:
-            answer.outcome, answer.error = failed.outcome, str(failed)
+            answer.outcome, answer.error = failed.args
         except TimeoutError:
             answer.outcome, answer.error, again = "timeout", f"the whole answer took over {self.timeout:g} s", False
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -232,11 +228,11 @@ class Client:
 
         top = dig(content, "choices.0.logprobs.content.0.top_logprobs")
         if isinstance(top, list):
-            known = {_text(dig(one, "token")): dig(one, "logprob") for one in top}
             answer.probabilities.clear()
-            for token, x in known.items():
+            for one in top:
+                x = dig(one, "logprob")
                 if isinstance(x, int | float) and -745 < x <= 1e-6:
-                    answer.probabilities[token] = math.exp(min(x, 0.0))
+                    answer.probabilities[_text(dig(one, "token"))] = math.exp(min(x, 0.0))
 
     async def _refusal(self, response: httpx.Response) -> tuple[str, str, str]:
         """(outcome, message in one line, field that it names) of a status other than 200."""
@@ -312,8 +308,7 @@ def _forms(key: str) -> tuple[tuple[str, int], ...]:
 
 def _hide(hidden: bytearray, text: str, ends: Sequence[int], form: str, size: int) -> None:
     """Mark where parts of a form are in a text; ends: where each of its characters begins in the marked text."""
-    parts = {form[at : at + size] for at in range(len(form) - size + 1)}
-    for part in parts:
+    for part in {form[at : at + size] for at in range(len(form) - size + 1)}:
         at = text.find(part)
         while at >= 0:
             hidden[ends[at] : ends[at + size]] = b"\1" * (ends[at + size] - ends[at])

@@ -26,11 +26,9 @@ from torch import Tensor
 from unmask.core import entries
 from unmask.core.chance import Randomness, Stream
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Denoiser, Marginals
-from unmask.denoisers.marginals import Table
-from unmask.samplers import Sampler
+from unmask.denoisers import Canvas, Denoiser, Marginals, Table
+from unmask.samplers import Sampler, View
 from unmask.samplers.schedules import Schedule, sizes
-from unmask.samplers.view import View
 
 Model = Callable[[Tensor], Tensor]  # contexts (C, L), V where hidden -> log-probabilities (C, L, V)
 MOST_NUMBERS = 2**22  # of all contexts, positions and symbols

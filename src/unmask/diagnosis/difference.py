@@ -19,7 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from unmask.core.entries import column, present
@@ -63,7 +63,6 @@ class Compared(NamedTuple):
     number: int
     pairs: list[Pair]
     split: Split | None
-    alike: bool  # whether the split has the same positions
     steps: list[int]  # in which the row changed
 
     @property
@@ -71,7 +70,7 @@ class Compared(NamedTuple):
         """The first step that differs, and whether in positions, tokens or probabilities."""
         doubt = next((pair.step for pair in self.pairs if pair.differs), math.inf)
         if self.split is not None and self.split[0] <= doubt:
-            return self.split[0], "tokens" if self.alike else "positions"
+            return self.split[0], "tokens" if self.split[1].keys() == self.split[2].keys() else "positions"
         return None if math.isinf(doubt) else (int(doubt), "probabilities")
 
 
@@ -156,8 +155,8 @@ def difference(a: Trace, b: Trace) -> Difference:
 
     first, before = None, {}
     if differing:
-        (step, _), row = min(differing, key=lambda one: one[0])
-        first = _first(row, a, b)
+        (step, kind), row = min(differing, key=itemgetter(0))
+        first = _first(row, step, kind, a, b)
         before = {"steps": sum(one < step for one in row.steps), "tokens": sum(one.step < step for one in row.pairs)}
 
     return Difference(
@@ -234,8 +233,8 @@ def _compared(number: int, a: Row, b: Row) -> Compared:
                 pairs.append(Pair(turn, at, *ours.pop(at), theirs.pop(at)[1]))
 
         if ours or theirs or set(one.hidden) != set(other.hidden):
-            return Compared(number, pairs, (turn, ours, theirs), ours.keys() == theirs.keys(), numbers)
-    return Compared(number, pairs, None, False, numbers)
+            return Compared(number, pairs, (turn, ours, theirs), numbers)
+    return Compared(number, pairs, None, numbers)
 
 
 def _by_number(row: Row) -> dict[int, Step]:
@@ -254,10 +253,8 @@ def _cut(a: Row, b: Row) -> bool:
     return len(ours) == short.length and all(theirs.get(at) == token for at, token in ours.items())
 
 
-def _first(row: Compared, a: Trace, b: Trace) -> dict[str, Any]:
+def _first(row: Compared, step: int, kind: str, a: Trace, b: Trace) -> dict[str, Any]:
     """The first difference of a row, in words; positions count from 1, rows from 0."""
-    assert row.first is not None
-    step, kind = row.first
     if kind == "probabilities":
         pair = next(filter(attrgetter("differs"), row.pairs))
         draws = f"at position {pair.position + 1} with p ="

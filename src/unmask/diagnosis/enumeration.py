@@ -18,15 +18,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
-from unmask.core.entries import column
+from unmask.core import entries
 from unmask.core.errors import UnmaskError
 from unmask.diagnosis.contexts import Contexts, States, Step, Ties, chosen, combinations, own_gradient
-from unmask.samplers import Sampler
-from unmask.samplers.contract import CANVAS, inner_of
+from unmask.samplers.contract import CANVAS, Sampler, inner_of
 from unmask.samplers.rules.blocks import Blocks, FirstAlone
 from unmask.samplers.rules.fixed_orders import Ancestral, FirstHitting, FixedSize
 from unmask.samplers.schedules import BlockSchedules, Schedule
@@ -91,7 +91,7 @@ def after(contexts: Contexts, sampler: Sampler, states: States, step: Step) -> S
             return states
         return chosen(contexts, sampler, states, hidden, step)
     parts = [revealed(contexts, states, *one, step.of_paths) for one in sets(sampler, hidden, step)]
-    return States(torch.cat(column(parts, "tokens")), torch.cat(column(parts, "mass")), {})
+    return States(torch.cat(entries.column(parts, "tokens")), torch.cat(entries.column(parts, "mass")), {})
 
 
 def sets(sampler: Sampler, hidden: Tensor, step: Step) -> Iterator[tuple[Tensor, Tensor]]:
@@ -137,5 +137,4 @@ def merged(contexts: Contexts, states: States) -> States:
     distinct, which = torch.cat(columns, 1).unique(dim=0, return_inverse=True)
     mass = torch.zeros(len(distinct), dtype=torch.float64).index_add(0, which, states.mass)
     first = torch.empty(len(distinct), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))
-    memory = {name: value[first] for name, value in states.memory.items()}
-    return States(states.tokens[first], mass, memory)
+    return States(states.tokens[first], mass, entries.mapped(itemgetter(first), states.memory))

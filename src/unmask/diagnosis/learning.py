@@ -30,12 +30,12 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import progress
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly
 from unmask.core.means import ratio
 from unmask.core.memory import fits
 from unmask.core.tables import as_table
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked, removing
 from unmask.diagnosis.loss_curve import hidden_places, revealed_counts
@@ -90,11 +90,14 @@ class Learning:
         """Statistics by hidden fraction, from near 0 to near 1."""
         records = []
         for index in range(bins):
-            ends = index / bins, (index + 1) / bins
-            if (value := self.mean(*ends)) is not None:
-                largest = float(self.nats[self._between(*ends)].max())
-                about = {"low": ends[0], "high": ends[1], "mean": value.to_dict()}
-                records.append(about | {"quantile": self.quantile(QUANTILE, *ends), "largest": largest})
+            ends = {"low": index / bins, "high": (index + 1) / bins}
+            if (value := self.mean(**ends)) is not None:
+                numbers = {
+                    "mean": value.to_dict(),
+                    "quantile": self.quantile(**ends),
+                    "largest": float(self.nats[self._between(**ends)].max()),
+                }
+                records.append(ends | numbers)
         return records
 
     def to_dict(self, bins: int = BINS) -> dict[str, Any]:
@@ -113,9 +116,8 @@ class Learning:
 
     def _ratio(self, weight: Tensor) -> Estimate:
         """Weighted mean over positions: a ratio of sums over rows, since only rows are independent."""
-        rows = int(self.row.max()) + 1
-        both = torch.stack([weight, weight * self.nats])
-        weights, total = torch.zeros((2, rows), dtype=torch.float64).index_add_(1, self.row, both)
+        nothing = torch.zeros((2, int(self.row.max()) + 1), dtype=torch.float64)
+        weights, total = nothing.index_add_(1, self.row, torch.stack([weight, weight * self.nats]))
         if not bool(weights.any()):
             raise UnmaskError("no context has as few revealed positions as the schedule. Use more rows")
         met = weights > 0
@@ -188,28 +190,23 @@ def of_sampler(
 def _of_contexts(
     denoiser: Denoiser, language: Language, rows: int, length: int, contexts_of: Contexts, name: str
 ) -> Learning:
-    parts = []
-    impossible = total = 0
-    with progress.track("learning error", rows) as advance:
-        for begin in range(0, rows, ROWS_AT_ONCE):
-            part = slice(begin, min(begin + ROWS_AT_ONCE, rows))
-            contexts, owners = contexts_of(part)
+    def measured(part: slice) -> tuple[Tensor, ...]:
+        contexts, owners = contexts_of(part)
 
-            # a context that the language cannot have has no exact posterior
-            possible = torch.isfinite(language.log_evidence(contexts))
-            impossible += int((~possible).sum())
-            total += len(contexts)
-            contexts, owners = contexts[possible], owners[possible]
+        # a context that the language cannot have has no exact posterior
+        possible = torch.isfinite(language.log_evidence(contexts))
+        contexts, owners = contexts[possible], owners[possible]
 
-            hidden = contexts == language.vocabulary
-            time = denoiser.time_at(hidden.double().mean(1), len(hidden))
-            loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
-            where, _ = hidden.nonzero(as_tuple=True)
-            parts.append((loss[hidden], owners[where], (length - hidden.sum(1))[where]))
-            advance(part.stop - part.start)
+        hidden = contexts == language.vocabulary
+        time = denoiser.time_at(hidden.double().mean(1), len(hidden))
+        loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
+        where, _ = hidden.nonzero(as_tuple=True)
+        return loss[hidden], owners[where], (length - hidden.sum(1))[where], possible
 
-    nats, row, revealed = map(torch.cat, zip(*parts, strict=True))
-    return Learning(nats, row, revealed, length - revealed, length, impossible / total, name)
+    parts = tracked("learning error", measured, rows, ROWS_AT_ONCE, threads=False)
+    nats, row, revealed, possible = map(torch.cat, zip(*parts, strict=True))
+    impossible = float((~possible).double().mean())
+    return Learning(nats, row, revealed, length - revealed, length, impossible, name)
 
 
 def _of_prefixes(denoiser: Denoiser, language: Language, tokens: Tensor, name: str) -> Learning:
@@ -241,10 +238,7 @@ class Blame:
     ter_learning: Estimate | None  # factor of the learning error
     generative_perplexity: Estimate | None
 
-    __repr__ = as_table
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    __repr__, to_dict = as_table, asdict
 
 
 def blame(
@@ -300,8 +294,7 @@ def _one(
     if theirs is not None:
         ideal = metrics.rows(theirs, language)
         exact = ideal.ser
-        difference = ideal.valid.double() - measured.valid.double()
-        rest = bounded_mean(difference, (-1.0, 1.0), method="gaffke, paired")
+        rest = bounded_mean(ideal.valid.double() - measured.valid.double(), (-1.0, 1.0), method="gaffke, paired")
 
     return Blame(
         steps=steps,

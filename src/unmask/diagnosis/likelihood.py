@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 
 from unmask import metrics
-from unmask.core import arguments, entries, progress
+from unmask.core import arguments, entries
 from unmask.core.chance import Randomness, Stream, check_seed
 from unmask.core.errors import UnmaskError
 from unmask.core.means import interval, skewed_mean
 from unmask.core.samples import read_tokens
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Ideal
 from unmask.denoisers.denoiser import checked
 from unmask.diagnosis import paths
@@ -42,8 +42,7 @@ from unmask.metrics import Score
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.generation import fit_of, reshaped
-from unmask.samplers.joint.drawing import Joint
-from unmask.samplers.joint.draws import as_joint
+from unmask.samplers.joint import Joint, as_joint
 from unmask.samplers.schedules import ScheduleLike, deltas
 from unmask.samplers.teaching import Lesson, Unbounded
 
@@ -250,12 +249,7 @@ def follow(
     rows, length = texts.shape
     block = min(denoiser.rows_at_once(length) or ROWS, rows)
 
-    parts: list[Paths] = []
-    with progress.track("reading", rows) as advance:
-        for part in over_blocks(read, rows, block, threads=denoiser.concurrent):
-            parts.append(part)
-            advance(len(part.nats))
-
+    parts = tracked("reading", read, rows, block, threads=denoiser.concurrent)
     nats, order, calls, random = zip(*parts, strict=True)
     return Paths(torch.cat(nats), torch.cat(order), torch.cat(calls), any(random))
 
@@ -320,12 +314,12 @@ def score(
     if not bool(there.any()):
         raise UnmaskError(f"all {len(there)} sequences have probability 0 under {how['sampler']}. Pass another")
 
+    same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
     about = {
         "exact": likely.exact,
         **how,
         "model_calls": int(likely.model_calls.sum()),
         "left_out": int((~there).sum()),  # probability 0
+        "nats": interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there]),
     }
-    same = bool((tokens == tokens[0]).all())  # copies of one text do not show the others
-    nats = interval(likely.nats[there], seen=0.0) if same else skewed_mean(likely.nats[there])
-    return replace(scored, likelihood=about | {"nats": nats})
+    return replace(scored, likelihood=about)

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, progress
+from unmask.core import arguments
 from unmask.core.chance import Randomness, Stream, check_seed, uniform
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import LEVEL, Estimate
 from unmask.core.memory import fits
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, as_marginals
 from unmask.denoisers.denoiser import checked, removing
 from unmask.languages.base import MESSAGE_BYTES, as_tokens
@@ -172,11 +172,7 @@ def looked(
         rows = truth[copies], targets[copies], hidden, start[copies], valid[copies]
         return masked_losses(denoiser, *rows).view(-1, looks)
 
-    parts = []
-    with progress.track("loss curve", rows) as advance:
-        for losses in over_blocks(look, rows, block, threads=denoiser.concurrent):
-            parts.append(losses)
-            advance(len(losses))
+    parts = tracked("loss curve", look, rows, block, threads=denoiser.concurrent)
     return LossCurve(revealed, torch.cat(parts), length, seed, monotone, rows * looks * denoiser.calls)
 
 

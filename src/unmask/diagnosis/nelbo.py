@@ -21,8 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Denoiser
-from unmask.denoisers.marginals import as_marginals
+from unmask.denoisers import Denoiser, as_marginals
 from unmask.models.open.model import OpenModel
 
 AT_ONCE = 8  # rows
@@ -105,8 +104,7 @@ def sets_of(size: int, draws: int, seed: int) -> Sets:
 
 def every(size: int) -> Sets:
     """All sets, with P(M) = 1 / (T C(T, m))."""
-    numbers = torch.arange(1, 2**size)
-    hidden = (numbers.unsqueeze(1) >> torch.arange(size)) % 2 == 1
+    hidden = (torch.arange(1, 2**size).unsqueeze(1) >> torch.arange(size)) % 2 == 1
     sizes = hidden.sum(1)
     alike = sizes.bincount(minlength=size + 1)[sizes]
     return Sets(hidden, 1 / (size * alike.double()), False)
@@ -120,9 +118,14 @@ def drawn(size: int, draws: int, seed: int) -> Sets:
     parts = (1 / roots).cumsum(0)
 
     sizes = torch.searchsorted(parts, quantiles * parts[-1]).clamp(max=size - 1) + 1
-    ranks = torch.rand((draws, size), generator=generator).argsort(1).argsort(1)
     weights = roots[sizes - 1]
-    return Sets(ranks < sizes.unsqueeze(1), weights / weights.sum(), True)
+    return Sets(random_sets(sizes, size, generator), weights / weights.sum(), True)
+
+
+def random_sets(sizes: Tensor, length: int, generator: torch.Generator) -> Tensor:
+    """Bool (.., L): uniform sets of these sizes (..)."""
+    ranks = torch.rand((*sizes.shape, length), generator=generator).argsort(-1).argsort(-1)
+    return ranks < sizes.unsqueeze(-1)
 
 
 @torch.no_grad()

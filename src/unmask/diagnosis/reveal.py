@@ -32,8 +32,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from unmask.core import entries, progress
+from unmask.core import entries
 from unmask.core.errors import UnmaskError, plain
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.gap.measure import check_vocabulary
 from unmask.diagnosis.gap.path import Reader, of_trace
@@ -84,7 +85,7 @@ def read(language: LanguageLike, trace: Trace, row: int) -> Reading:
     sequence = trace.rows[row]
     language.check_length(sequence.length)
     states = chain([dict(sequence.given)], map(_tokens, sequence.steps()))
-    evidence = _evidence(language, (_context(language, sequence, one) for one in states)).tolist()
+    evidence = _evidence(language, sequence.length, (_context(language, sequence, one) for one in states)).tolist()
     if evidence[0] == -math.inf:
         raise UnmaskError(f"row {row} of the trace has given tokens that are impossible under {language.kind}")
 
@@ -123,7 +124,7 @@ def impossible(language: LanguageLike, trace: Trace) -> list[bool]:
         language.check_length(length)
         rows = [number for number, row in enumerate(trace.rows) if row.length == length]
         contexts = (_context(language, trace.rows[row], trace.rows[row].final) for row in rows)
-        verdicts[rows] = _evidence(language, contexts) == -math.inf
+        verdicts[rows] = _evidence(language, length, contexts) == -math.inf
     return verdicts.tolist()
 
 
@@ -149,11 +150,9 @@ def _context(language: Language, row: Row, shown: dict[int, int]) -> Tensor:
     return context
 
 
-def _evidence(language: Language, contexts: Iterable[Tensor]) -> Tensor:
+def _evidence(language: Language, length: int, contexts: Iterable[Tensor]) -> Tensor:
     """(B): log q(x_R) of contexts (L), computed in batches."""
-    rest = iter(contexts)
-    first = next(rest)
-    parts = batched(chain([first], rest), max(AT_ONCE // len(first), 1))
+    parts = batched(contexts, max(AT_ONCE // length, 1))
     return torch.cat([language.log_evidence(torch.stack(part)) for part in parts])
 
 
@@ -202,7 +201,7 @@ class _Case:
         contexts = entries.chosen(context, self.context).repeat(len(sets), 1)
         places = torch.tensor(sets, dtype=torch.int64)
         contexts.scatter_(1, places, self.tokens[places])
-        return (_evidence(self.language, contexts) == -math.inf).tolist()
+        return (_evidence(self.language, self.row.length, contexts) == -math.inf).tolist()
 
     def culprit(self) -> tuple[int, ...]:
         """Positions of a smallest impossible set of tokens; the nearest pair, if it is a pair."""
@@ -269,7 +268,7 @@ class _Case:
         contexts = self.language.blank(self.row.length - width, self.row.length)
         start = torch.arange(len(contexts)).unsqueeze(1)
         contexts[start, start + torch.tensor(places) - places[0]] = torch.tensor(list(map(shown.__getitem__, places)))
-        return bool((_evidence(self.language, contexts) == -math.inf).all())
+        return bool((_evidence(self.language, self.row.length, contexts) == -math.inf).all())
 
     def _symbol(self, position: int) -> str:
         return quoted(self.trace.symbol((self.stood | self.drawn)[position]))
@@ -302,12 +301,10 @@ def read_by_model(denoiser: Denoiser, trace: Trace) -> list[Reading]:
     trace.check_likely()
     reader = Reader(denoiser, of_trace(trace))
     path = reader.path
-    losses: dict[tuple[int, int], tuple[float, Pairs]] = {}
-    with progress.track("reading", len(path.row)) as advance:
-        for step, where in enumerate(zip(path.row.tolist(), path.number.tolist(), strict=True)):
-            if int(path.size[step]) > 1:
-                losses[where] = _by_model(reader, step)
-            advance(1)
+    several = (path.size > 1).nonzero().squeeze(1)  # other steps lose nothing
+    where = zip(path.row[several].tolist(), path.number[several].tolist(), strict=True)
+    parts = tracked("reading", lambda one: _by_model(reader, int(several[one.start])), len(several), 1, threads=False)
+    losses = dict(zip(where, parts, strict=True))
 
     readings = []
     for number, row in enumerate(trace.rows):
@@ -335,7 +332,7 @@ def _by_model(reader: Reader, step: int) -> tuple[float, Pairs]:
     column = torch.full((2 * n, n), -1)
     column[context, place] = torch.arange(len(context))
 
-    logs = marginals.of(path.token[entry[place]]).log()
+    logs = marginals.of(path.entries.tokens[entry[place]]).log()
     lost = float((logs[column[0]] - logs[column[:n].diagonal()]).sum())
 
     seen, other = (torch.eye(n) == 0).nonzero(as_tuple=True)
@@ -343,6 +340,6 @@ def _by_model(reader: Reader, step: int) -> tuple[float, Pairs]:
     nats[seen, other] = marginals[column[n + seen, other]].divergence(marginals[column[0, other]])
     nats = torch.maximum(nats, nats.T)
 
-    at = path.position[entry].tolist()
+    at = path.entries.positions[entry].tolist()
     pairs = tuple((at[i], at[j], float(nats[i, j])) for i, j in combinations(range(n), 2))
     return math.inf if bool(dead.any()) or math.isnan(lost) else lost, pairs

@@ -13,6 +13,7 @@ have the same size, so only the order of work is compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -29,9 +30,8 @@ from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate
 from unmask.core.search import Floor, first
 from unmask.core.tables import as_table
-from unmask.denoisers import Marginals
+from unmask.denoisers import Marginals, as_marginals
 from unmask.denoisers.contracts import Follower
-from unmask.denoisers.marginals import as_marginals
 from unmask.models.open.model import OpenModel
 from unmask.models.trained import Network, Shape, Trunk
 from unmask.models.trained.running import NetworkCausal
@@ -83,12 +83,14 @@ class Timing:
         return most_steps(self.break_even_model_calls, self.length)
 
     def to_dict(self) -> dict[str, Any]:
-        derived = ("mdm_seconds", "ar_seconds", "break_even_model_calls", "break_even_steps")
-        rates = {
+        return asdict(self) | {
+            "mdm_seconds": self.mdm_seconds,
+            "ar_seconds": self.ar_seconds,
+            "break_even_model_calls": self.break_even_model_calls,
+            "break_even_steps": self.break_even_steps,
             "evaluation_flop_per_second": 1000 * self.model_call_flop / self.model_call_ms.value,
             "token_flop_per_second": 1000 * self.token_flop / self.token_ms.value,
         }
-        return asdict(self) | {name: getattr(self, name) for name in derived} | rates
 
 
 def most_steps(budget: float, length: int) -> int | None:
@@ -233,8 +235,7 @@ def of_model_calls(model: Network | OpenModel, length: int, batch: int, steps: i
             tokens[rows, positions] = _drawn(as_marginals(engine.at(rows, positions, None)), rng)
             engine.renew(rows, positions)
 
-    times = measure(run, device, repeats)
-    return middle([1000 * seconds / timed for seconds in times])
+    return middle([1000 * seconds / timed for seconds in measure(run, device, repeats)])
 
 
 def of_tokens(model: Network | OpenModel, length: int, batch: int, repeats: int = REPEATS) -> Estimate:
@@ -317,8 +318,5 @@ def peak(device: torch.device) -> Iterator[Callable[[], int | None]]:
 
 
 def _resident_peak() -> int | None:
-    for line in STATUS.read_text().splitlines():
-        name, _, rest = line.partition(":")
-        if name == "VmHWM":
-            return 1024 * int(rest.split()[0])
-    return None
+    kilobytes = re.search(r"^VmHWM:\s*(\d+)", STATUS.read_text(), re.MULTILINE)
+    return 1024 * int(kilobytes[1]) if kilobytes else None

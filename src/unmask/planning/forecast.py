@@ -107,8 +107,8 @@ class Forecast:
             loss = self.gap(fewest, best)
             says += (
                 f" A plan of {plural(fewest, 'step')} may suffice: it loses {loss.value:.3g} nats, with an interval up "
+                f"to {loss.high:.3g}. More answers narrow it."
             )
-            says += f"to {loss.high:.3g}. More answers narrow it."
         if (most := self.time_break_even) is None:
             return says
         if steps < most:
@@ -126,18 +126,14 @@ class Forecast:
         return [*lines, ("from", f"{rows}; {self.model_calls:,} model calls")]
 
     def to_dict(self) -> dict[str, Any]:
-        gaps = {}
-        for steps, by_schedule in self.gaps.items():
-            gaps[str(steps)] = {name: estimate.to_dict() for name, estimate in by_schedule.items()}
-        plans = {}
-        for name, steps in self.steps.items():
-            plans[name] = {"steps": steps, "fewest": self.fewest[name], "predicted": self.gap(steps, name).to_dict()}
-
         return {
             "verdict": self.text,
             "target": self.target,
-            "plans": plans,
-            "gaps": gaps,
+            "plans": {
+                name: {"steps": steps, "fewest": self.fewest[name], "predicted": self.gap(steps, name).to_dict()}
+                for name, steps in self.steps.items()
+            },
+            "gaps": {str(steps): entries.mapped(Estimate.to_dict, losses) for steps, losses in self.gaps.items()},
             "length": self.curve.length,
             "rows": len(self.curve.losses),
             "own_answers": self.own,

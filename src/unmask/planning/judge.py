@@ -74,10 +74,9 @@ def judge(
     rows = tokens_of(model, texts)
     lengths = torch.tensor(list(map(len, rows)), dtype=torch.int64)
     by_text: dict[int, Likelihood] = {}
-    order = lengths.argsort()
 
     with progress.track("judging", len(rows)) as advance:
-        for part in order.split(AT_ONCE):
+        for part in lengths.argsort().split(AT_ONCE):
             some = [number for number in part.tolist() if len(rows[number])]
             if model.card.causal and some:
                 by_text |= zip(some, read(model, [rows[number] for number in some], [0] * len(some)), strict=True)

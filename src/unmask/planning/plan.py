@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -69,17 +69,10 @@ class Plan:
     predicted: Estimate
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "schedule": self.schedule,
-            "steps": self.steps,
-            "model_calls": self.model_calls,
-            "predicted": self.predicted.to_dict(),
-            "method": self.predicted.method,
-        }
+        return asdict(self) | {"method": self.predicted.method}
 
     def __str__(self) -> str:
-        steps = plural(self.steps, "step", ",")
-        return f"{steps} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
+        return f"{plural(self.steps, 'step', ',')} of schedule {self.schedule} ({self.model_calls:,.4g} model calls)"
 
 
 @dataclass(frozen=True)
@@ -103,10 +96,14 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         flop, time = self.flop_break_even, self.time_break_even
-        about = self.chosen.to_dict() | {"break_even_model_calls": entries.chosen(time, flop)}
-        about["break_even"] = {"flop": flop, "time": time}
-        about |= entries.given({"crossover": self.crossover})
-        return about | {"optimal": self.optimal.to_dict(), "verdict": self.text}
+        return {
+            **self.chosen.to_dict(),
+            "break_even_model_calls": entries.chosen(time, flop),
+            "break_even": {"flop": flop, "time": time},
+            **entries.given({"crossover": self.crossover}),
+            "optimal": self.optimal.to_dict(),
+            "verdict": self.text,
+        }
 
 
 @dataclass(frozen=True)
@@ -261,10 +258,8 @@ def plan(
     arguments.whole("batch", batch, 1, arguments.MOST_ROWS)
     if times is not None:
         check_times(times)
-    if shape is not None:
-        arguments.of_kind("shape", shape, Shape, "the shape of a network, for example networks.preset(..)")
-    if learning is not None:
-        arguments.of_kind("learning", learning, Learning, "the result of learning.of_language for a network")
+    arguments.of_kind("shape", shape, Shape | None, "the shape of a network, for example networks.preset(..)")
+    arguments.of_kind("learning", learning, Learning | None, "the result of learning.of_language for a network")
 
     goal = Goal(metric, language, length, learning)
     goal.start(1.0, best=False)  # the curves have their own progress bars
@@ -276,9 +271,15 @@ def plan(
 
     # in arithmetic an MDM never wins; in time it may
     flop = break_even(shape or preset("paper", "mdm", language.vocabulary), length)
-    time = None if times is None else times[0] * length / times[1]
-    distribution = crossing(goal, target, times)
-    return Verdict(metric, chosen, best, flop, time, distribution, _words(goal, target, chosen, best, flop, times))
+    return Verdict(
+        metric=metric,
+        chosen=chosen,
+        optimal=best,
+        flop_break_even=flop,
+        time_break_even=None if times is None else times[0] * length / times[1],
+        crossover=crossing(goal, target, times),
+        text=_words(goal, target, chosen, best, flop, times),
+    )
 
 
 def check_times(times: tuple[float, float]) -> None:

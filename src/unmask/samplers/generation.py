@@ -13,10 +13,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from unmask.core import arguments, entries, progress
+from unmask.core import arguments, entries
 from unmask.core.chance import Randomness, check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Guided, Sharpened, as_denoiser
 from unmask.denoisers.marginals import check_sharpening
 from unmask.languages import Language, LanguageLike
@@ -134,14 +134,7 @@ def generate(
     block = min(arguments.whole("rows_at_once of the denoiser", most), rows)
     block = max(block // together, 1) * together
 
-    each = (slice(first, min(first + block, rows)) for first in range(0, rows, block))
-    blocks = over_blocks(make, rows, block, math.lcm(LANES, together)) if denoiser.concurrent else map(make, each)
-
-    parts = []
-    with progress.track("generating", rows) as advance:
-        for part in blocks:
-            parts.append(part)
-            advance(len(part.tokens))
+    parts = tracked("generating", make, rows, block, math.lcm(LANES, together), denoiser.concurrent)
     return replace(join(parts), seconds=_now() - began)
 
 

@@ -25,7 +25,7 @@ from unmask.core.chance import Randomness, check_seed
 from unmask.core.compiled import kernel
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.languages.kernels.machine import Floats
 from unmask.samplers.rules.fixed_orders import Ancestral
 from unmask.samplers.schedules import Schedule
@@ -71,13 +71,10 @@ def valid_given_order(chain: FirstOrder, order: Tensor) -> Tensor:
     out = torch.empty(len(order), dtype=torch.float64)
     by_step = torch.argsort(order, dim=1, descending=True, stable=True)
 
-    def some(part: slice) -> int:
+    def some(part: slice) -> None:
         _orders(kernels, order[part].numpy(), by_step[part].numpy(), out[part].numpy())
-        return part.stop - part.start
 
-    with progress.track("orders", len(order)) as advance:
-        for done in over_blocks(some, len(order), BLOCK):
-            advance(done)
+    tracked("orders", some, len(order), BLOCK)
     return out.clamp(max=1.0)
 
 

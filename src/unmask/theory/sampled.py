@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, entries, progress
+from unmask.core import arguments, entries
 from unmask.core.chance import Randomness, Stream, categorical, check_seed
 from unmask.core.memory import fits
-from unmask.core.threads import over_blocks
+from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import LanguageLike, load
 from unmask.metrics.exact import hidden_counts
@@ -63,12 +63,8 @@ def information_curve(
         own = Randomness(rng.seed, rng.row_ids[part])
         return teach(source, start[part], drawn[part], order[part], own, entropies)
 
-    parts = []
-    with progress.track("teaching", rows) as advance:
-        for taught in over_blocks(some, rows, min(source.rows_at_once(length) or BLOCK, BLOCK)):
-            parts.append(taught)
-            advance(len(taught))
-    nats = torch.cat(parts)
+    block = min(source.rows_at_once(length) or BLOCK, BLOCK)
+    nats = torch.cat(tracked("teaching", some, rows, block))
     terms, revealed = torch.zeros_like(nats), order > 0
     terms[revealed.nonzero(as_tuple=True)[0], order[revealed] - 1] = nats[revealed]
     measured = Measured(
@@ -108,7 +104,7 @@ def error_curve(language: LanguageLike, length: int, *, rows: int = 100, seed: i
     keys = rng.grid(Stream.ORDER, length)
     terms = torch.zeros((rows, length - 1), dtype=torch.float64)
 
-    def look(part: slice) -> int:
+    def look(part: slice) -> None:
         for b in range(part.start, part.stop):
             row = torch.full((strata,), b)
             u, v, w = (rng.uniform(Stream.ORDER, row, looks, visit) for visit in (1, 2, 3))
@@ -126,11 +122,8 @@ def error_curve(language: LanguageLike, length: int, *, rows: int = 100, seed: i
             ruled_out = torch.where(language.posterior(context) == 0, before, 0.0).sum(2)
             mass = (ruled_out * hidden).sum(1) / (partners * hidden).sum(1) / (length - 1)
             terms[b] = mass.repeat_interleave(sizes)
-        return part.stop - part.start
 
-    with progress.track("errors of pairs", rows) as advance:
-        for done in over_blocks(look, rows, 1):
-            advance(done)
+    tracked("errors of pairs", look, rows, 1)
     return ErrorCurve(terms.mean(0).numpy(), "monte carlo", terms.numpy())
 
 

@@ -78,7 +78,7 @@ def test_two_orders_of_the_same_filters_differ():
     [
         ({"heat": 1}, "unknown filter 'heat'"),
         ("temperature=0.8, top_pp=1", "did you mean top_p"),
-        ({"top_p": 0}, "top_p is 0; expected a positive number"),
+        ({"top_p": 0}, "top_p is 0; expected a number above 0, at most 1. Leave it out"),
         ({"top_k": 1.5}, "top_k is 1.5; expected a whole number"),
         ({"min_p": 2}, "min_p is 2; expected a number from 0 to 1"),
     ],

@@ -35,7 +35,7 @@ def mean_chain(toy: Toy, path: Path, row: int) -> float:
     total, text = 0.0, tuple(path.final[row].tolist())
     for k in (path.row == row).nonzero().flatten().tolist():
         context = tuple(path.contexts(torch.tensor([k]))[0].tolist())
-        positions = path.position[path.step == k].tolist()
+        positions = path.entries.positions[path.step == k].tolist()
         orders = list(permutations(positions))
         total += math.fsum(chained(toy, context, text, order) for order in orders) / len(orders)
     return total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import pytest
 import torch
 
@@ -24,8 +26,8 @@ def test_a_trace_has_the_path_of_its_generation(sampler, given):
                            given=given, seed=1, trace=True)  # fmt: skip
     trace = made.trace()
     own, other = of_generation(made), of_trace(trace)
-    for name in ("row", "number", "step", "position", "token", "written", "steps", "valid"):
-        torch.testing.assert_close(getattr(own, name), getattr(other, name), msg=name)
+    for name in ("row", "number", "step", "entries.positions", "entries.tokens", "written", "steps", "valid"):
+        torch.testing.assert_close(*map(attrgetter(name), (own, other)), msg=name)
     steps = torch.arange(len(own.row))
     contexts = own.contexts(steps)
     torch.testing.assert_close(contexts, other.contexts(steps))
@@ -35,7 +37,7 @@ def test_a_trace_has_the_path_of_its_generation(sampler, given):
             i: int(token) for i, token in enumerate(contexts[k][: trace.rows[row].length]) if token < made.vocabulary
         }
         assert shown == step.context
-        assert own.position[own.step == k].tolist() == sorted(step.revealed)
+        assert own.entries.positions[own.step == k].tolist() == sorted(step.revealed)
     torch.testing.assert_close(own.final[own.valid], made.tokens[own.valid])
 
 

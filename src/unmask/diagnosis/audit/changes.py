@@ -21,8 +21,9 @@ uniforms of other positions or steps, tokens depend on each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from operator import methodcaller
 from typing import Any, NamedTuple
 
@@ -31,14 +32,12 @@ from torch import Tensor
 
 from unmask.core import arguments
 from unmask.core.chance import Drawable, Randomness, Stream, uniform
-from unmask.core.errors import UnmaskError
 from unmask.core.specs import parse
-from unmask.denoisers import Causal, Denoiser, Engine, Marginals, Reshaped, Table, as_marginals
-from unmask.denoisers.denoiser import PrefixCausal
+from unmask.denoisers import Denoiser, Engine, Marginals, Table, as_marginals
 from unmask.denoisers.marginals import EXACT
 from unmask.denoisers.noise import emitted, reverse
 from unmask.denoisers.oracles import draft_of, grouped, untied
-from unmask.denoisers.reshaped import ReshapedEngine
+from unmask.denoisers.reshaped import Around, AroundEngine
 from unmask.samplers import Sampler, Session
 from unmask.samplers.rules.uniform import UniformAncestral
 from unmask.samplers.schedules import Schedule
@@ -58,7 +57,7 @@ class Question(NamedTuple):
 Change = Callable[[Marginals, Question], Marginals | Tensor]
 
 
-class AlteredEngine(ReshapedEngine):
+class AlteredEngine(AroundEngine):
     denoiser: Altered
 
     def at(self, rows: Tensor, positions: Tensor, time: Tensor | None) -> Tensor | Marginals:
@@ -68,7 +67,7 @@ class AlteredEngine(ReshapedEngine):
         return self.denoiser.change(marginals, Question(self.tokens, rows, positions, time))
 
 
-class Altered(Reshaped):
+class Altered(Around):
     """A denoiser whose answers are changed; timed: by the time, too."""
 
     engine_kind = AlteredEngine
@@ -77,19 +76,14 @@ class Altered(Reshaped):
         super().__init__(inner)
         self.change, self.time_free = change, self.time_free and not timed
 
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals | Tensor:
-        raise NotImplementedError  # the engine has the question, too
-
     def engine(self, tokens: Tensor, given: Tensor | None = None, valid: Tensor | None = None) -> Engine:
         return self.engine_kind(self, tokens, given, valid)
-
-    def causal(self, rows: int, length: int, valid: Tensor | None = None) -> Causal:
-        return PrefixCausal(self, rows, length, valid)
 
 
 SORTING = {"top_k", "top_p", "nucleus"}  # filters that choose among equally likely tokens
 NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "min_p": 0, "repetition_penalty": 1}
 MOST = {"top_p": 1.0, "min_p": 1.0}  # of a filter; others have no end
+POSITIVE = {"top_p", "repetition_penalty"}  # not 0
 
 
 def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
@@ -103,9 +97,8 @@ def as_filters(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
         if name == "top_k" and value is not None:
             filters[name] = arguments.whole(name, value)
         elif name != "top_k":
-            arguments.number(name, value, 0, MOST.get(name, arguments.INFINITY))
-            if value == 0 and name in ("top_p", "repetition_penalty"):
-                raise UnmaskError(f"{name} is 0; expected a positive number. Leave it out to turn it off")
+            most = MOST.get(name, arguments.INFINITY)
+            arguments.number(name, value, 0, most, above=name in POSITIVE, what=". Leave it out to turn it off")
     return {name: value for name, value in filters.items() if value != NEUTRAL[name]}
 
 
@@ -248,15 +241,14 @@ class RaceRandomness(Randomness):
 
     bits: int = FINE
     shared: str = ""
-    drawn: list[int] = field(default_factory=list)  # number of positions of each draw so far
+    draws: Iterator[int] = field(default_factory=count)  # numbers of the draws to come
     reshape: Callable[[Marginals], Tensor] = methodcaller("dense")  # the probabilities that it draws from
 
     def tokens(self, marginals: Drawable, rows: Tensor, positions: Tensor, visits: Tensor) -> Tensor:
         assert isinstance(marginals, Marginals)
         earlier = visits[rows, positions]
-        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, len(self.drawn))
+        u = uniforms(self, rows, positions, earlier, marginals.vocabulary, self.shared, next(self.draws))
         visits[rows, positions] = earlier + 1
-        self.drawn.append(len(rows))
         return race(self.reshape(marginals), u, self.bits)
 
 

@@ -196,8 +196,8 @@ class Observed:
         Their canvases are equal. Independent rows write one token with probability p_max^(rows - 1) at most."""
         length, vocabulary = self.tokens.shape[1], self.meant.denoiser.vocabulary
         rows, positions = (self.order == 1).nonzero(as_tuple=True)
-        counts = torch.zeros((length, vocabulary), dtype=torch.int64)
-        counts.index_put_((positions, self.tokens[rows, positions]), torch.ones_like(rows), accumulate=True)
+        cells = positions * vocabulary + self.tokens[rows, positions]
+        counts = cells.bincount(minlength=length * vocabulary).view(length, vocabulary)
         known = counts.sum(1) >= MANY
         most, which = counts[known].max(1)
         alone = next(posteriors(self.meant.denoiser, self.tokens[:1], torch.ones_like(self.tokens[:1])))[2]
@@ -257,8 +257,7 @@ class Observed:
         if bool((expected == expected[0]).all()):
             return self._fixed(expected[0], counts)
         if self.meant.sampler.draws_steps:
-            distribution = torch.zeros(steps, dtype=torch.float64)
-            distribution[: len(self.meant.delta)] = self.meant.delta
+            distribution = torch.nn.functional.pad(self.meant.delta, (0, steps - len(self.meant.delta)))
             p_value, mean = against_distribution(counts.sum(0), distribution), distribution * ours.shape[1]
         else:
             p_value, mean = 1.0, expected.double().mean(0)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from unmask.denoisers import Denoiser, Reshaped, as_marginals
+from unmask.denoisers import Denoiser, as_marginals
+from unmask.denoisers.reshaped import Around
 from unmask.diagnosis.audit.changes import Altered, AlteredEngine
 from unmask.diagnosis.audit.specimens import CUTS, Changed, Meant, Specimen, deciding, replaced_inside
-from unmask.samplers import Sampler
-from unmask.samplers.contract import Choice, as_sampler
+from unmask.samplers.contract import Choice, Sampler, as_sampler
 from unmask.samplers.rules.low_confidence import LowConfidence
 from unmask.samplers.view import View
 
@@ -31,16 +30,16 @@ POSITIONS = {  # samplers with the same counts, in words
     "by the margin": "margin",
     "by the entropy": "entropy",
 }
-UNNAMED: list[dict[str, Any]] = [
-    {"top_p": 0.98},
-    {"top_p": 0.95},
-    {"top_p": 0.9},
-    {"top_p": 0.8},
-    {"min_p": 0.05},
-    {"min_p": 0.1},
-    {"top_k": 2},
-    {"top_k": 3},
-    {"top_k": 5},
+UNNAMED: list[tuple[str, float]] = [
+    ("top_p", 0.98),
+    ("top_p", 0.95),
+    ("top_p", 0.9),
+    ("top_p", 0.8),
+    ("min_p", 0.05),
+    ("min_p", 0.1),
+    ("top_k", 2),
+    ("top_k", 3),
+    ("top_k", 5),
 ]
 
 
@@ -86,7 +85,7 @@ class LateEngine(AlteredEngine):
 
     last = (torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
 
-    def __init__(self, denoiser: Reshaped, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
+    def __init__(self, denoiser: Around, tokens: Tensor, given: Tensor | None, valid: Tensor | None) -> None:
         super().__init__(denoiser, tokens.clone(), given, valid)
         self.now = tokens
 
@@ -110,13 +109,12 @@ def others(meant: Meant) -> Iterator[Specimen]:
         return
 
     beside = "of the position beside"  # statistics of tokens hardly tell the two sides apart
-    logits = [
+    for detail, denoiser in (
         (beside, Elsewhere(meant.denoiser, ahead=-1)),
         (beside, Elsewhere(meant.denoiser, ahead=1)),
         ("of another row", Elsewhere(meant.denoiser, above=1)),
         ("one step old", Late(meant.denoiser)),
-    ]
-    for detail, denoiser in logits:
+    ):
         yield Specimen("other logits", Changed(sampler, denoiser=denoiser), detail)
 
     if decides.pace != "counts" or decides.draws_steps:
@@ -138,7 +136,7 @@ def other_filters(meant: Meant) -> Iterator[Specimen]:
     filters = dict(meant.filters)
     changed = UNNAMED
     if "top_k" in filters:
-        changed = [{"top_k": k} for k in (filters["top_k"] - 1, filters["top_k"] + 1) if k]
+        changed = [("top_k", k) for k in (filters["top_k"] - 1, filters["top_k"] + 1) if k]
     elif not filters.keys().isdisjoint(CUTS):
         changed = []
 
@@ -146,6 +144,5 @@ def other_filters(meant: Meant) -> Iterator[Specimen]:
         dropped = {{"top_p": "nucleus"}.get(name, name): value for name, value in filters.items()}
         detail = "top-p drops the token that crosses p"
         yield Specimen("another filter", meant.with_filters(dropped), detail)
-    for other in changed:
-        ((name, value),) = other.items()
-        yield Specimen("another filter", meant.with_filters(filters | other), f"{name} of {value}")
+    for name, value in changed:
+        yield Specimen("another filter", meant.with_filters(filters | {name: value}), f"{name} of {value}")

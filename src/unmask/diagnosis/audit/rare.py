@@ -12,7 +12,7 @@ have about n (n - 1) / 2 / 504 pairs of equal ones, a Poisson number; filters th
 from __future__ import annotations
 
 import zlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from scipy import stats
@@ -50,9 +50,15 @@ class Rare(NamedTuple):
 def rare_tokens(tokens: Tensor, meant: Meant) -> Rare:
     """Compare the rare tokens of samples (B, L) on `long-tail` with those of the sampler."""
     rows, length = tokens.shape
-    how: dict[str, Any] = {"schedule": meant.schedule, "steps": len(meant.delta), "length": length}
-    seed = REFERENCE + zlib.crc32(tokens.numpy().tobytes())  # as in an audit
-    reference = generate(meant.denoiser, sampler=meant.sampler, rows=TIMES * rows, seed=seed, **how)
+    reference = generate(
+        meant.denoiser,
+        sampler=meant.sampler,
+        schedule=meant.schedule,
+        steps=len(meant.delta),
+        length=length,
+        rows=TIMES * rows,
+        seed=REFERENCE + zlib.crc32(tokens.numpy().tobytes()),  # as in an audit
+    )
     mine, theirs = tokens >= COMMON, reference.tokens >= COMMON
     p_value = shares(int(mine.any(1).sum()), rows, int(theirs.any(1).sum()), len(theirs))
     again = 1.0 if SORTING & meant.filters.keys() else pairs(tokens[mine] - COMMON, meant.exact.vocabulary - COMMON)

@@ -25,12 +25,12 @@ Z = 5.0  # standard deviations of a difference: one of all 11 classes of 160 ste
 
 @dataclass(frozen=True)
 class Written:
-    """Counts of each step and each class of probabilities, (N, C), and of the positions that a step reveals."""
+    """Counts of the positions that a step reveals, and of each step and each class of probabilities, (N, C)."""
 
+    revealed: Tensor  # (B, N) positions of each row
     pairs: Tensor  # pairs of a revealed position and a token
     given: Tensor  # the sum of their probabilities
     written: Tensor  # number of written ones
-    revealed: Tensor  # (B, N) positions of each row
 
     @classmethod
     def of(cls, denoiser: Denoiser, tokens: Tensor, order: Tensor, steps: int) -> Written:
@@ -41,13 +41,12 @@ class Written:
             mine = torch.zeros_like(p).scatter_(1, tokens[rows, positions].unsqueeze(1), 1.0)
             for count, values in zip(counts, (torch.ones_like(p), p, mine), strict=True):
                 count.scatter_add_(0, cells.flatten(), values.flatten())
-        pairs, given, written = counts.view(3, steps, CLASSES)
-        return cls(pairs, given, written, histogram(order - 1, steps).double())
+        return cls(histogram(order - 1, steps).double(), *counts.view(3, steps, CLASSES))
 
     def together(self) -> Written:
         """All steps as one."""
-        pairs, given, written = (part.sum(0, keepdim=True) for part in (self.pairs, self.given, self.written))
-        return Written(pairs, given, written, self.revealed)
+        parts = torch.stack([self.pairs, self.given, self.written])
+        return Written(self.revealed, *parts.sum(1, keepdim=True))
 
 
 def size(mine: Written, theirs: Written, model: str = "the model") -> str:

@@ -7,7 +7,7 @@ The record of the oracle names two more: a choice over a batch, and positions th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from unmask.core import entries
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.audit import changes
 from unmask.diagnosis.audit.changes import NEUTRAL, SPOILED, Altered, Change, OneShot, RaceRandomness, filtered
@@ -135,10 +136,8 @@ class Changed(Sampler):
         object.__setattr__(self, "removes", self.inner.removes)
 
     def run(self, session: Session) -> None:
-        if self.delta is not None:
-            session.delta = self.delta
-        if self.denoiser is not None:
-            session.denoiser = self.denoiser
+        session.delta = entries.chosen(self.delta, session.delta)
+        session.denoiser = entries.chosen(self.denoiser, session.denoiser)
         if self.change is not None:
             session.denoiser = Altered(session.denoiser, self.change, self.timed)
         if self.race is not None:
@@ -161,30 +160,42 @@ def specimens(meant: Meant) -> Iterator[Specimen]:
         yield Specimen("plug-in", changes.PlugIn(sampler.grid))
         yield Specimen("early levels", changes.EarlyLevels(sampler.grid))
     if sampler.removes == "uniform" or not decides.implements("run") or isinstance(decides, Autoregressive):
-        coarse = Changed(sampler, change=partial(changes.rounded, torch.bfloat16))
-        yield Specimen("precision", coarse, "logits in bfloat16")
+        yield Specimen(
+            "precision",
+            Changed(sampler, change=partial(changes.rounded, torch.bfloat16)),
+            "logits in bfloat16",
+        )
 
     if decides.implements("run") and not isinstance(decides, Autoregressive):
         return
 
     if steps > 1 and keeps_schedule(sampler):
         yield Specimen("wrong reveal rate", Changed(sampler, delta=_by_delta(meant.delta)))
-        greedy = Changed(sampler, change=partial(changes.greedy_last, steps), timed=True)
-        yield Specimen("greedy last step", greedy, "argmax")
+        yield Specimen(
+            "greedy last step",
+            Changed(sampler, change=partial(changes.greedy_last, steps), timed=True),
+            "argmax",
+        )
 
     yield Specimen("precision", Changed(sampler, race={"bits": changes.BFLOAT16}), "noise in bfloat16")
     yield Specimen("reused noise", Changed(sampler, race={"shared": "positions"}), "at every position")
 
-    penalised = meant.with_filters({REPEATS: PENALTY, **meant.filters})
     if REPEATS not in meant.filters:
-        yield Specimen("repetition penalty", penalised, f"{PENALTY}, of every token of the row")
+        yield Specimen(
+            "repetition penalty",
+            meant.with_filters({REPEATS: PENALTY, **meant.filters}),
+            f"{PENALTY}, of every token of the row",
+        )
 
     few = not meant.filters.keys().isdisjoint(CUTS)
     drawn = Changed(sampler, race={"reshape": changes.few_as_logits if few else changes.as_logits})
     yield Specimen("probabilities as logits", Changed(drawn, change=changes.possible))
     if decides.implements("choose"):
-        scored = Changed(sampler, change=lambda p, _: changes.as_logits(p))
-        yield Specimen("probabilities as logits", scored, "in the scores too")
+        yield Specimen(
+            "probabilities as logits",
+            Changed(sampler, change=lambda p, _: changes.as_logits(p)),
+            "in the scores too",
+        )
 
     if sampler.draws_steps:
         for name, one, detail in ONE_RACE:
@@ -205,27 +216,30 @@ def _filter_faults(meant: Meant) -> Iterator[Specimen]:
     if len(names) > 1:
         yield Specimen("filters left out", meant.with_filters({}), "all")
     for name in names:
-        yield Specimen("filters left out", meant.with_filters(_only(filters, NEUTRAL.keys() - {name})), name)
+        yield Specimen("filters left out", meant.with_filters(entries.without(filters, {name})), name)
 
     order = names[::-1]
     if "temperature" in names:  # it moves to the other end
         first = names[0] == "temperature"
         order = sorted(names, key=lambda name: (name == "temperature") == first)
     if order != names and not {"temperature", "top_k"}.issuperset(names):
-        other = meant.with_filters({name: filters[name] for name in order})
-        yield Specimen("order of filters", other, ", ".join(order))
+        yield Specimen("order of filters", meant.with_filters(entries.picked(filters, order)), ", ".join(order))
 
     if deciding(sampler).implements("run"):
         return
 
-    twice = meant.with_filters(filters, lambda p, _: changes.as_logits(p))
-    yield Specimen("probabilities as logits", twice, "before the filters")
+    yield Specimen(
+        "probabilities as logits",
+        meant.with_filters(filters, lambda p, _: changes.as_logits(p)),
+        "before the filters",
+    )
     if sampler.draws_steps and not filters.keys().isdisjoint(CUTS):
-        before = partial(filtered, _only(filters, NEUTRAL.keys() - {*CUTS}))
-        one = Changed(OneShot(filters=_only(filters, CUTS)), denoiser=Altered(meant.exact, before))
+        before = partial(filtered, entries.without(filters, CUTS))
+        cuts = entries.without(filters, NEUTRAL.keys() - {*CUTS})
+        one = Changed(OneShot(filters=cuts), denoiser=Altered(meant.exact, before))
         yield Specimen(LATE, one, "tokens and mask in one race")
     elif deciding(sampler).implements("choose"):
-        before, after = partial(filtered, _only(filters, {REPEATS})), _only(filters, NEUTRAL.keys() - {REPEATS})
+        before, after = partial(filtered, entries.picked(filters, {REPEATS})), entries.without(filters, {REPEATS})
         drawn = Changed(sampler, race={"reshape": lambda p: filtered(after, p).dense()})
         one = Changed(drawn, denoiser=Altered(meant.exact, before))
         yield Specimen(LATE, one, "positions are chosen without it")
@@ -285,7 +299,3 @@ def _by_delta(delta: Tensor) -> Tensor:
     """Probability delta_k in each step, the rest in the last: fractions delta_k prod_{j<k} (1 - delta_j)."""
     survived = torch.cat([delta.new_ones(1), (1 - delta).cumprod(0)[:-1]])
     return torch.cat([(delta * survived)[:-1], survived[-1:]])
-
-
-def _only(filters: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in filters.items() if name in names}

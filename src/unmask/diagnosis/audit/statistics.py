@@ -182,9 +182,9 @@ def histogram(codes: Tensor, size: int) -> Tensor:
 
 def chi_square(value: float, degrees: int) -> float:
     """P(chi-square >= value); 0 for an infinite value, otherwise 1 without degrees of freedom."""
-    if math.isinf(value) or not degrees:
-        return 0.0 if math.isinf(value) else 1.0
-    return float(stats.chi2.sf(value, degrees))
+    if not degrees and math.isfinite(value):
+        return 1.0
+    return float(stats.chi2.sf(value, max(degrees, 1)))
 
 
 def table(first: Tensor, second: Tensor) -> float:

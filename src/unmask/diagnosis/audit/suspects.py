@@ -12,13 +12,11 @@ from functools import cached_property, partial
 from itertools import pairwise
 from operator import itemgetter, methodcaller
 from statistics import NormalDist
-from typing import Any, NamedTuple
 
 import torch
 
 from unmask.core.estimates import LEVEL, Estimate, quantile
-from unmask.denoisers import Reshaped
-from unmask.diagnosis.audit import statistics
+from unmask.diagnosis.audit.changes import Altered
 from unmask.diagnosis.audit.observed import packed, predictions, surprise_of
 from unmask.diagnosis.audit.specimens import (
     Changed,
@@ -31,10 +29,19 @@ from unmask.diagnosis.audit.specimens import (
     stepped,
     tempered,
 )
-from unmask.diagnosis.audit.statistics import Noise, Rows, Statistics, halves
+from unmask.diagnosis.audit.statistics import (
+    Noise,
+    Rows,
+    Statistics,
+    against_distribution,
+    at_least,
+    chi_square,
+    halves,
+    shares,
+    table,
+)
 from unmask.languages.base import codes
-from unmask.metrics import output_distribution, sequences
-from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES
+from unmask.metrics.exact import MAX_LENGTH, MAX_SEQUENCES, output_distribution, sequences
 from unmask.samplers import Generation, generate
 from unmask.samplers.rules.uniform import ENUMERABLE
 
@@ -61,7 +68,7 @@ class Suspect:
 def suspect(specimen: Specimen, generated: Rows, samples: Rows) -> Suspect:
     noise = Noise(samples, generated)
     misfit = noise.misfit(samples.mean - generated.mean)
-    return Suspect(specimen, generated, misfit, noise.degrees, statistics.chi_square(misfit, noise.degrees))
+    return Suspect(specimen, generated, misfit, noise.degrees, chi_square(misfit, noise.degrees))
 
 
 @dataclass(frozen=True)
@@ -112,13 +119,8 @@ class Grade:
         return Estimate(self.value(coordinate), low, high, len(samples), LEVEL, "minimum distance")
 
 
-class Plan(NamedTuple):
-    specimens: list[Specimen]  # the first is faultless
-    grades: list[Grade]
-
-
-def plan_of(meant: Meant) -> Plan:
-    """Specimens that are always tested: the sampler itself, every kind of fault, and small graded faults."""
+def plan_of(meant: Meant) -> tuple[list[Specimen], list[Grade]]:
+    """Specimens that are always tested: the sampler, every kind of fault, and small graded faults; and all grades."""
     grades = []
     sampler, steps = meant.sampler, len(meant.delta)
 
@@ -136,7 +138,7 @@ def plan_of(meant: Meant) -> Plan:
         grades.append(Grade("miscounted steps", steps, partial(stepped, sampler), tuple(close), tuple(further)))
 
     graded = [grade.make(value) for grade in grades for value in grade.near]
-    return Plan([Specimen("none", sampler), *specimens(meant), *graded], grades)
+    return [Specimen("none", sampler), *specimens(meant), *graded], grades
 
 
 class Directions:
@@ -174,7 +176,7 @@ def visible(grade: Grade, suspects: Sequence[Suspect], directions: Directions, a
     ends = [0.0, math.inf]
     start = grade.coordinate(grade.nominal)
     for coordinate, other in grade.points(suspects):
-        if coordinate != start and other.specimen.value in grade.near:
+        if other.specimen.value in grade.near:
             strength = directions.strength(other.generated)
             if strength > 0:
                 ends[coordinate > start] = grade.value(
@@ -201,10 +203,9 @@ class Bench:
         count = max(2 * rows, min(20 * rows, 60_000))
         if evaluates_everywhere(self.sampler):
             count = min(count, max(rows, 6 * DRAWS // (self.lookups * len(meant.delta))))
-        generation = self._generate(Specimen("none", self.sampler), count, seed)
-        self.generated = generation
-        steps = max(len(meant.delta), int(generation.order.max()))
-        self.statistics = Statistics(self.language, generation.tokens, rows, steps)
+        self.generated = self._generate(Specimen("none", self.sampler), count, seed)
+        steps = max(len(meant.delta), int(self.generated.order.max()))
+        self.statistics = Statistics(self.language, self.generated.tokens, rows, steps)
 
     @cached_property
     def reference(self) -> Rows:
@@ -229,8 +230,15 @@ class Bench:
 
     def _generate(self, specimen: Specimen, rows: int, seed: int) -> Generation:
         steps = specimen.steps or len(self.delta)
-        how: dict[str, Any] = {"schedule": self.meant.schedule, "steps": steps, "length": self.length}
-        return generate(self.denoiser, sampler=specimen.sampler, **how, rows=rows, seed=seed)
+        return generate(
+            self.meant.denoiser,
+            sampler=specimen.sampler,
+            schedule=self.meant.schedule,
+            steps=steps,
+            length=self.length,
+            rows=rows,
+            seed=seed,
+        )
 
     def tests(self, samples: Rows, directions: Directions) -> dict[str, float]:
         """p-values of the samples against reference rows, for any fault."""
@@ -240,15 +248,14 @@ class Bench:
         if length <= MAX_LENGTH and vocabulary**length <= MAX_SEQUENCES:  # the probability of every sequence, if known
             if self.sampler.draws_steps:
                 distribution = output_distribution(self.denoiser, length, self.delta)
-            elif self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Reshaped):
+            elif self.sampler.distribution in ("causal", "language") and not isinstance(self.denoiser, Altered):
                 distribution = self.language.log_prob(sequences(vocabulary, length)).exp()
             elif callable(self.sampler.distribution) and vocabulary**length <= ENUMERABLE:
                 distribution = self.sampler.distribution(self.denoiser, length, self.delta)
 
         if distribution is not None:
-            which = codes(samples.tokens, vocabulary, length).squeeze(1)
-            counts = torch.bincount(which, minlength=len(distribution))
-            p_values["exact distribution"] = statistics.against_distribution(counts, distribution)
+            counts = codes(samples.tokens, vocabulary, length).squeeze(1).bincount(minlength=len(distribution))
+            p_values["exact distribution"] = against_distribution(counts, distribution)
         return p_values
 
 
@@ -259,9 +266,9 @@ def compared(samples: Rows, reference: Rows, noise: Noise) -> dict[str, float]:
     bins = [torch.bincount(part, minlength=len(edges) + 1) for part in binned]
     invalid = int(samples.invalid.sum()), len(samples), int(reference.invalid.sum()), len(reference)
     return {
-        "all statistics": statistics.chi_square(noise.misfit(samples.mean - reference.mean), noise.degrees),
-        "validity": statistics.shares(*invalid),
-        "surprise of a row": statistics.table(*bins),
+        "all statistics": chi_square(noise.misfit(samples.mean - reference.mean), noise.degrees),
+        "validity": shares(*invalid),
+        "surprise of a row": table(*bins),
         "repeated rows": repetition(samples, reference),
     }
 
@@ -271,4 +278,4 @@ def repetition(samples: Rows, reference: Rows) -> float:
     size = min(len(samples), len(reference))
     parts = [part for part in (samples.tokens[:size], *reference.tokens.split(size)) if len(part) == size]
     repeats = [size - len(set(map(methodcaller("tobytes"), part.numpy()))) for part in parts]
-    return statistics.at_least(repeats[0], sum(repeats), 1 / len(repeats))
+    return at_least(repeats[0], sum(repeats), 1 / len(repeats))

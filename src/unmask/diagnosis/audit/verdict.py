@@ -92,10 +92,7 @@ class Audit(Verdict):
     compared_with: str
     alarm: float = ALARM
 
-    __repr__, _repr_html_ = as_table, as_html
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    __repr__, _repr_html_, to_dict = as_table, as_html, asdict
 
     @property
     def sentence(self) -> str:
@@ -196,11 +193,10 @@ def audit(
     language.check_length(length)
     if rows < MIN_ROWS:
         raise UnmaskError(f"rows is {rows}, too few for a test; expected at least {MIN_ROWS} (2000 recommended)")
-    used = as_sampler(sampler)
     arguments.number("alarm", alarm, 0, 0.5, above=True)
     if draft is not None:
         arguments.number("draft", draft, 0, 1, above=True)
-    meant = as_meant(language, length, used, schedule, steps, filters, draft, dtype)
+    meant = as_meant(language, length, as_sampler(sampler), schedule, steps, filters, draft, dtype)
     observed = None
     if order is not None:
         revealed = _steps(order, tokens)
@@ -241,10 +237,10 @@ class Trial:
 
     def __init__(self, meant: Meant, tokens: Tensor, record: Observed | None, alarm: float) -> None:
         self.meant, self.tokens, self.record, self.alarm = meant, tokens, record, alarm
-        self.planned = plan_of(meant)
-        far = [specimen for grade in self.planned.grades for specimen in map(grade.make, grade.far)]
+        self.planned, self.grades = plan_of(meant)
+        far = [specimen for grade in self.grades for specimen in map(grade.make, grade.far)]
         self.later = [*far, *others(meant)]
-        self.total = 1 + len(self.planned.specimens) + len(self.later) + FITS * len(self.planned.grades)
+        self.total = 1 + len(self.planned) + len(self.later) + FITS * len(self.grades)
         self.advance: Callable[[int], object] = lambda _: None
         self.fitted: dict[str, Estimate] = {}
 
@@ -275,7 +271,7 @@ class Trial:
 
         self.ours, self.theirs = bench.reference, bench.statistics(self.tokens, *seen)
         self.advance(1)
-        self.suspects = list(self.compare(self.planned.specimens))
+        self.suspects = list(self.compare(self.planned))
         self.directions = Directions(self.theirs, self.ours, self.suspects[0].generated)
         self.p_values = bench.tests(self.theirs, self.directions)
         for other in self.suspects[1:]:
@@ -308,12 +304,12 @@ class Trial:
 
     def fit(self) -> Verdict:
         """The nearest fault, with fitted sizes of the graded ones."""
-        grades, suspects = self.planned.grades, list(self.suspects)
+        suspects = list(self.suspects)
 
         # values far apart have means that are not linear between them: the fitted ones lie closer, for the next fit
         for _ in range(FITS):
-            self.fitted = {grade.fault: grade.fit(suspects, self.theirs) for grade in grades}
-            suspects += self.compare([grade.make(self.fitted[grade.fault].value) for grade in grades])
+            self.fitted = {grade.fault: grade.fit(suspects, self.theirs) for grade in self.grades}
+            suspects += self.compare([grade.make(self.fitted[grade.fault].value) for grade in self.grades])
 
         return nearest(suspects, self.theirs, self.fitted)
 
@@ -362,9 +358,9 @@ class Trial:
     def result(self, verdict: Verdict, sampler: str) -> Audit:
         """The verdict with its evidence, and with the faults that would have been detected."""
         fitted = {verdict.fault: self.fitted.get(str(verdict.fault))}  # of the named fault alone
-        kinds = [s for s in self.suspects[1 : len(self.planned.specimens)] if s.specimen.value is None]
+        kinds = [s for s in self.suspects[1 : len(self.planned)] if s.specimen.value is None]
         strengths = {s.specimen.name: self.directions.strength(s.generated) for s in kinds}
-        between = {g.fault: visible(g, self.suspects, self.directions, self.each) for g in self.planned.grades}
+        between = {g.fault: visible(g, self.suspects, self.directions, self.each) for g in self.grades}
         if verdict.fault == "miscounted steps" or (self.record is not None and self.record.counts_steps):
             between.pop("miscounted steps", None)  # their number is known
 

@@ -12,8 +12,7 @@ from collections.abc import Collection
 from unmask.core import arguments
 from unmask.diagnosis.conformance.checks import CHECKS
 from unmask.diagnosis.conformance.exam import Check, Exam, Report
-from unmask.samplers import SAMPLERS, Sampler
-from unmask.samplers.contract import Distribution, check_kind
+from unmask.samplers.contract import SAMPLERS, Distribution, Sampler, check_kind
 
 __all__ = ["Check", "Report", "check", "examine"]
 

@@ -32,9 +32,8 @@ class Timed(Denoiser):
         self.vocabulary = language.vocabulary
 
     def posterior(self, tokens: Tensor, positions: Tensor | None = None, time: Tensor | None = None) -> Tensor:
-        exact = self._distribution.posterior(tokens, positions)
         power = 1.0 if time is None else 1 + time.view(-1, 1, 1)
-        sharp = exact**power
+        sharp = self._distribution.posterior(tokens, positions) ** power
         return (sharp / sharp.sum(-1, keepdim=True)).float()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -47,7 +48,6 @@ def prompts(exam: Exam) -> None:
 def counting(exam: Exam) -> None:
     """Every model call is counted, and the number of calls matches the steps."""
     for where, session in [*exam.blank, *exam.prompted]:
-        model_calls = session.account().model_calls
         incomplete = (session.given == session.denoiser.vocabulary).any(1)
         if session.denoiser.uncounted:
             names = " and ".join(f"denoiser.{name}" for name in dict.fromkeys(session.denoiser.uncounted))
@@ -57,7 +57,7 @@ def counting(exam: Exam) -> None:
         turns = ((turns[:, 1:] != turns[:, :-1]) & (turns[:, 1:] > 0)).sum(1) + (turns[:, 0] > 0)
 
         least = incomplete.long()
-        most = model_calls
+        most = session.model_calls
         if exam.sampler.implements("order"):
             least = most = turns
         elif exam.sampler.implements("choose"):
@@ -65,7 +65,7 @@ def counting(exam: Exam) -> None:
             contexts = session.canvas.contexts
             least = turns + contexts
             most = torch.where(incomplete, session.turns, 0) + contexts
-        _check_rows(where, model_calls, least, most)
+        _check_rows(where, session.model_calls, least, most)
 
     case = cases(exam.sampler.removes)[0]
     for task, pattern in patterns(case):
@@ -96,18 +96,15 @@ def ragged(exam: Exam) -> None:
     for name, denoiser in (("", case.denoiser), (" from scratch", Counting(case.language, exam.sampler.removes))):
         named = replace(case, denoiser=denoiser, name=case.name + name)
 
-        first = None
-        for junk in (0, case.language.vocabulary - 1):
-            padded = torch.where(places < sizes, given, junk)
-            session = exam.fill(named, "rows of several lengths", 4, padded, valid=places < sizes)
-            if session is None:
-                return
-            if first is None:
-                first = session
-            elif where := differs(session, first, places < sizes):
-                raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+        def padded(junk: int, named: Case = named) -> WatchedSession | None:
+            tokens = torch.where(places < sizes, given, junk)
+            return exam.fill(named, "rows of several lengths", 4, tokens, valid=places < sizes)
 
-        assert first is not None
+        if (first := padded(0)) is None or (other := padded(case.language.vocabulary - 1)) is None:
+            return
+        if where := differs(other, first, places < sizes):
+            raise Failure(f"rows of several lengths of {named.name}: {where}. Do not read the padding of a row")
+
         for row, size in enumerate(LENGTHS):
             rng = Randomness(1, torch.tensor([100 + row]))
             alone = exam.fill(replace(named, length=size), "a row alone", 4, given[row : row + 1, :size], rng)
@@ -121,11 +118,10 @@ def ragged(exam: Exam) -> None:
 def stopping(exam: Exam) -> None:
     """A row that has ended does not change, and other rows are the same as without a stop rule."""
     case = cases(exam.sampler.removes)[0]
-    rule = AtToken(1, filler=2)
     blank = torch.full((12, case.length), case.language.vocabulary)
     for steps in (3, case.length):
         whole = exam.fill(case, "blank sequences", steps, blank)
-        stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=rule)
+        stopped = exam.fill(case, "blank sequences with a stop rule", steps, blank, stop=AtToken(1, filler=2))
         if stopped is None or whole is None:
             continue
 
@@ -143,7 +139,7 @@ def stopping(exam: Exam) -> None:
         goes_on = ~ends.any(1)
         if not torch.equal(stopped.tokens[goes_on], whole.tokens[goes_on]):
             raise Failure(f"in {steps} steps: rows without an end change if other rows end. {INDEPENDENT}")
-        if bool((stopped.account().model_calls > whole.account().model_calls).any()):
+        if bool((stopped.model_calls > whole.model_calls).any()):
             raise Failure(f"in {steps} steps: rows cost more with a stop rule than without")
 
 
@@ -176,8 +172,8 @@ def batches(exam: Exam) -> None:
                 continue
 
             def part(first: int, last: int, case: Case = case, task: str = task, given: Any = given) -> Any:
-                options = {"steps": 4, "rows": last - first, "seed": SEED, "first_row": first}
-                return exam.make(case, task, given=taken(given, slice(first, last)), **options)
+                prompts = taken(given, slice(first, last))
+                return exam.make(case, task, given=prompts, steps=4, rows=last - first, seed=SEED, first_row=first)
 
             whole = exam.batch(case, SEED) if given is None else part(0, ROWS)
             if whole is None:
@@ -239,21 +235,13 @@ CHECKS: dict[str, Callable[[Exam], None]] = {
 def differs(one: Generation | WatchedSession, other: Generation | WatchedSession, valid: Tensor | None = None) -> str:
     """The first difference between two results, or an empty string; valid, Bool (B, L): the positions that count."""
     for name in ("tokens", "order", "probability", "model_calls", "impossible"):
-        a, b = (_part(each, name) for each in (one, other))
+        a, b = map(attrgetter(name), (one, other))
         wrong = torch.ne(a, b) if valid is None or a.dim() < 2 else torch.ne(a, b) & valid
         if bool(wrong.any()):
             place = wrong.nonzero()[0].tolist()
             where = ", ".join(f"{name} {at}" for name, at in zip(("row", "position"), place, strict=False))
             return f"{name} differ at {where}: {a[tuple(place)].item():g} and {b[tuple(place)].item():g}"
     return ""
-
-
-def _part(result: Generation | WatchedSession, name: str) -> Tensor:
-    account: object = result
-    if isinstance(result, WatchedSession) and name in ("model_calls", "impossible"):
-        account = result.account()
-    part: Tensor = getattr(account, name)
-    return part
 
 
 def _check_record(where: str, session: WatchedSession) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser
 from unmask.diagnosis.conformance.cases import Case
+from unmask.languages.base import codes
 from unmask.metrics import sequences
 from unmask.samplers import Generation
 from unmask.samplers.contract import Distribution
@@ -46,7 +47,7 @@ def p_value(generation: Generation, case: Case, distribution: Distribution, delt
             f"the claimed distribution is {distribution!r}; expected order, causal, language or a function"
         )
 
-    counts = torch.bincount(code(generation.tokens, case.denoiser.vocabulary), minlength=len(every))
+    counts = codes(generation.tokens, case.denoiser.vocabulary, case.length).squeeze(1).bincount(minlength=len(every))
     return against_distributions(counts, claimed, torch.zeros_like(counts))
 
 
@@ -95,7 +96,7 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
     The tokens that a step reveals at positions M in context x_R have the distribution prod_{j in M} p(x_j | x_R), if M
     was chosen before. All tokens of a step are tested together, so dependence between them shows.
     """
-    length, vocabulary = generation.tokens.shape[1], denoiser.vocabulary
+    vocabulary = denoiser.vocabulary
     moves = []
     for turn in range(1, int(generation.order.max()) + 1):
         now = generation.order == turn
@@ -103,13 +104,13 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
         moves.append(torch.stack([context, now.long(), generation.tokens], 1)[now.any(1)])
 
     context, now, tokens = torch.cat(moves).unbind(1)
-    keys, which = (code(context, vocabulary + 1) * 2**length + code(now, 2)).unique(return_inverse=True)
-    member = torch.zeros_like(keys).scatter_(0, which, torch.arange(len(which)))  # one member of each group
+    keys, which = torch.cat([context, now], 1).unique(dim=0, return_inverse=True)
+    member = torch.zeros(len(keys), dtype=torch.int64).scatter_(0, which, torch.arange(len(which)))  # one of each group
     marginals = denoiser.probabilities(context[member])
-    codes = (tokens * now * vocabulary ** (now.cumsum(1) - 1).clamp(min=0)).sum(1)
+    drawn = (tokens * now * vocabulary ** (now.cumsum(1) - 1).clamp(min=0)).sum(1)  # as a number
 
     seen, distributions = [], []
-    for group, members in enumerate(codes[which.argsort()].split(which.bincount().tolist())):
+    for group, members in enumerate(drawn[which.argsort()].split(which.bincount().tolist())):
         distribution = torch.ones(1, dtype=torch.float64)
         for j in now[member[group]].nonzero().squeeze(1):
             distribution = torch.outer(marginals[group, j], distribution).reshape(-1)
@@ -118,8 +119,3 @@ def by_order(generation: Generation, denoiser: Denoiser) -> float:
 
     groups = torch.arange(len(distributions)).repeat_interleave(torch.tensor(list(map(len, distributions))))
     return against_distributions(torch.cat(seen), torch.cat(distributions), groups)
-
-
-def code(tokens: Tensor, vocabulary: int) -> Tensor:
-    """(B): index of each sequence (B, L) in `sequences`."""
-    return tokens @ (vocabulary ** torch.arange(tokens.shape[1] - 1, -1, -1))

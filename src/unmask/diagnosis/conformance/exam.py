@@ -20,7 +20,8 @@ from torch import Tensor
 from unmask.core.chance import Randomness, Stream
 from unmask.core.entries import column
 from unmask.core.errors import UnmaskError
-from unmask.denoisers import Canvas, Causal, Denoiser, Engine, Marginals, Reshaped
+from unmask.denoisers import Canvas, Causal, Denoiser, Engine, Marginals
+from unmask.denoisers.reshaped import Around
 from unmask.diagnosis.conformance.cases import Case, cases, patterns
 from unmask.samplers import Generation, Sampler, StopRule, fill, generate
 from unmask.samplers.contract import Distribution
@@ -62,7 +63,7 @@ class Exam:
             return Check(name, "passed" if self.done else "refused", why)
         return Check(name, "passed" if self.done else "no claim")
 
-    def try_(self, where: str, work: Callable[[], Any]) -> Any:
+    def try_(self, where: str, work: Callable[[], Result]) -> Result | None:
         """Result of `work`; None if the sampler refuses."""
         try:
             result = work()
@@ -102,10 +103,15 @@ class Exam:
         stop: StopRule | None = None,
     ) -> WatchedSession | None:
         """A session filled under watch."""
-        watched = Watched(case.denoiser)
-        rng = rng or Randomness(1, torch.arange(100, 100 + len(given)))
-        delta = deltas("linear", steps)
-        session = WatchedSession(watched, given.clone(), rng, delta, self.name, valid=valid, stop=stop)
+        session = WatchedSession(
+            Watched(case.denoiser),
+            given.clone(),
+            rng or Randomness(1, torch.arange(100, 100 + len(given))),
+            deltas("linear", steps),
+            self.name,
+            valid=valid,
+            stop=stop,
+        )
 
         def work() -> WatchedSession:
             fill(self.sampler, session)
@@ -116,10 +122,7 @@ class Exam:
     def make(self, case: Case, task: str = "blank sequences", **options: Any) -> Generation | None:
         """`generate` on a case."""
         where = f"{task} of {case.name}, {case.length} tokens in {options['steps']} steps"
-        generation: Generation | None = self.try_(
-            where, lambda: generate(case.denoiser, sampler=self.sampler, length=case.length, **options)
-        )
-        return generation
+        return self.try_(where, lambda: generate(case.denoiser, sampler=self.sampler, length=case.length, **options))
 
     @property
     def blank(self) -> Filled:
@@ -188,7 +191,7 @@ class Report:
         return "\n".join([f"{self.sampler} {verdict}", *lines])
 
 
-class Watched(Reshaped):
+class Watched(Around):
     """A denoiser that records calls that bypass the canvas and the causal reader of the session."""
 
     def __init__(self, inner: Denoiser) -> None:
@@ -200,9 +203,6 @@ class Watched(Reshaped):
     @property
     def name(self) -> str:
         return self.inner.name
-
-    def reshape(self, marginals: Marginals, positions: Tensor) -> Marginals:
-        return marginals
 
     @contextmanager
     def counting(self) -> Iterator[None]:
@@ -255,6 +255,14 @@ class WatchedSession(Session):
     def __init__(self, denoiser: Watched, given: Tensor, rng: Randomness, *arguments: Any, **options: Any) -> None:
         self.noted = NotedRandomness(rng.seed, rng.row_ids)
         super().__init__(denoiser, given, self.noted, *arguments, **options)
+
+    @property
+    def model_calls(self) -> Tensor:  # (B), as of a Generation; so is the next
+        return self.account().model_calls
+
+    @property
+    def impossible(self) -> Tensor:
+        return self.account().impossible
 
     @cached_property
     def causal(self) -> Causal:

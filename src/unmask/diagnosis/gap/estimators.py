@@ -25,7 +25,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from unmask.core import entries, progress
+from unmask.core import entries
+from unmask.core.threads import tracked
 from unmask.diagnosis.gap.path import Path, Reader, spread
 
 Estimator = Literal["one", "chain"]
@@ -89,13 +90,11 @@ def measure(reader: Reader, estimator: Estimator, seed: int) -> tuple[Tensor, Te
     contexts = 2 if estimator == "one" or not len(steps) else int(path.size.max())
     every = [subsets(path, part, estimator, rng) for part in reader.batches(steps, contexts)]
 
-    nothing = torch.zeros(0, dtype=torch.float64)
-    parts = [Readings(*[nothing] * 7)]
-    with progress.track("gap", len(steps)) as advance:
-        for some, readings in zip(every, reader.each(lambda some: read(reader, some), every), strict=True):
-            parts.append(readings)
-            advance(len(some.step.unique_consecutive()))
+    def part(one: slice) -> Readings:
+        return read(reader, every[one.start])
 
+    nothing = torch.zeros(0, dtype=torch.float64)
+    parts = [Readings(*[nothing] * 7), *tracked("gap", part, len(every), 1, 1, reader.denoiser.concurrent)]
     step = torch.cat([nothing.long(), *entries.column(every, "step")])
     weight = torch.cat([nothing, *entries.column(every, "weight")])
     return step, weight, Readings(*map(torch.cat, zip(*parts, strict=True)))
@@ -106,26 +105,25 @@ def read(reader: Reader, some: Subsets) -> Readings:
     path = reader.path
     own, index = some.step.unique_consecutive(return_inverse=True)  # contexts x_R, shared by the subsets of a step
     size = path.size[own]
-    whole, entries = spread(path.first[own], size)
+    whole, every = spread(path.first[own], size)
     rest = (~some.inside).nonzero().squeeze(1)
     entry, subset = some.entry[rest], some.subset[rest]
     shown = len(own) + some.subset[some.inside], some.entry[some.inside]
-    wanted = torch.cat([whole, len(own) + subset]), torch.cat([entries, entry])
+    wanted = torch.cat([whole, len(own) + subset]), torch.cat([every, entry])
     marginals, dead = reader.at(torch.cat([own, some.step]), shown, wanted)
 
-    count = len(whole)
-    before = marginals[torch.arange(count)]
+    before = marginals[torch.arange(len(whole))]
     if reader.temperature == 0:
-        recorded = (before.best != path.token[entries]).double()
+        recorded = (before.best != path.entries.tokens[every]).double()
     else:
-        recorded = path.probability[entries].log() - before.of(path.token[entries]).log()
+        recorded = path.entries.probability[every].log() - before.of(path.entries.tokens[every]).log()
 
     # the entry of `before` for each token outside A: its step's first, and its place in the step
     where = (size.cumsum(0) - size)[index[subset]] + entry - path.first[some.step[subset]]
-    ours, theirs = marginals[where], marginals[count + torch.arange(len(rest))]
+    ours, theirs = marginals[where], marginals[len(whole) + torch.arange(len(rest))]
     drawn = reader.drawn(ours), reader.drawn(theirs)
     best = reader.drawn(before).confidence.double().log()
-    tokens = path.token[entry]
+    tokens = path.entries.tokens[entry]
 
     none = torch.zeros(len(some.step), dtype=torch.float64)
     outside = none.index_add(0, subset, torch.ones(len(subset), dtype=torch.float64))

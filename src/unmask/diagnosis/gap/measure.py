@@ -15,11 +15,9 @@ from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, as_denoiser
 from unmask.denoisers.canvas import by_length
-from unmask.diagnosis.gap import estimators
-from unmask.diagnosis.gap.estimators import Estimator, Readings
+from unmask.diagnosis.gap.estimators import Estimator, Readings, measure
 from unmask.diagnosis.gap.path import Path, Reader, of_generation, of_trace
-from unmask.diagnosis.gap.reference import ROWS
-from unmask.diagnosis.gap.reference import reference as beside
+from unmask.diagnosis.gap.reference import ROWS, reference
 from unmask.diagnosis.gap.result import Claim, Gap
 from unmask.languages import LanguageLike
 from unmask.models.loading import load
@@ -68,8 +66,7 @@ def gap(
     rows = arguments.whole("reference", reference, 0)
     check_seed(seed)
 
-    own = {"sampler": sampler, "temperature": temperature, "draw": draw}
-    own = entries.given(own)
+    own = entries.given({"sampler": sampler, "temperature": temperature, "draw": draw})
     if written is None:
         how = {"seed": seed, "trace": True} | _sized(base, how) | own
         written = generate(base, **entries.given(how))
@@ -93,11 +90,12 @@ def gap(
     else:
         path = of_generation(written)
         about = written.configuration | own
-        setting = _setting(base, about, as_sampler(about["sampler"]))
-        excess = _excess(setting, written, path, about.get("draw"))
+        used = as_sampler(about["sampler"])
+        setting = _setting(base, about, used)
+        excess = _excess(setting.denoiser, used, written, path, about.get("draw", "product"))
         spent = int(written.model_calls_of.get("denoiser", torch.zeros(1)).sum())
 
-    if not len(path.entries):
+    if not len(path.step):
         raise UnmaskError("the rows have no drawn token; expected rows that a sampler wrote")
     return _measured(path, setting, excess, calls, seed, min(rows, len(path.given)), spent)
 
@@ -152,11 +150,11 @@ def _setting(base: Denoiser, about: Mapping[str, Any], used: Sampler | None) -> 
     return Setting(base, own, claim, used)
 
 
-def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Joint | None) -> Tensor | None:
+def _excess(
+    denoiser: Denoiser, sampler: Sampler, generation: Generation, path: Path, draw: str | Joint
+) -> Tensor | None:
     """(B): log J(x_S | x_R) - sum_i log c(x_i | x_R), the sum over the steps of a joint draw; None for the product."""
-    if draw is None or setting.sampler is None:
-        return None
-    joint = as_joint(draw, setting.sampler, setting.denoiser, generation.tokens.shape[1])
+    joint = as_joint(draw, sampler, denoiser, generation.tokens.shape[1])
     if joint is None:
         return None
     if bool((path.written != (generation.order > 0).sum(1)).any()):
@@ -164,9 +162,7 @@ def _excess(setting: Setting, generation: Generation, path: Path, draw: str | Jo
 
     nats = -torch.where(generation.order > 0, generation.probability, 1.0).double().log().sum(1)
     for length, rows in by_length(path.valid.sum(1)):
-        nats[rows] += log_paths(
-            setting.denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint
-        )
+        nats[rows] += log_paths(denoiser, generation.tokens[rows, :length], generation.order[rows, :length], joint)
     return nats
 
 
@@ -175,13 +171,13 @@ def _measured(
 ) -> Gap:
     denoiser, temperature, claim, sampler = setting
     reader = Reader(denoiser, path, temperature)
-    step, weight, readings = estimators.measure(reader, estimator, seed)
+    step, weight, readings = measure(reader, estimator, seed)
     _check_recorded(readings, claim)
 
     # one look at a step does not find all tokens that the model excludes
     if bool((readings.nats.isinf() | readings.logs.isinf()).any()) and claim != "greedy" and estimator == "one":
         estimator = "chain"
-        step, weight, readings = estimators.measure(reader, estimator, seed)
+        step, weight, readings = measure(reader, estimator, seed)
 
     def by_row(values: Tensor) -> Tensor:
         """(B): sums over the subsets (E) of the steps of each row."""
@@ -212,7 +208,7 @@ def _measured(
         turns=path.steps,
         lost=None if excess is not None else _by_step(each, nats, path.row[step], path.number[step]),
         groups=path.groups,
-        reference=beside(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
+        reference=reference(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
         model_calls=reader.model_calls,
         spent=spent,
     )

@@ -6,17 +6,15 @@ but they are in contexts. A reader asks a denoiser about contexts, in batches, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from unmask.core.entries import chosen, column
 from unmask.core.errors import UnmaskError
-from unmask.core.threads import over_blocks
 from unmask.denoisers import Denoiser, Marginals, as_marginals
 from unmask.samplers import Generation
 from unmask.samplers.session import Taken
@@ -27,8 +25,6 @@ NEVER = 2**62  # the step that hides a token that stays
 CONTEXTS = 2**18  # tokens of contexts that are evaluated together
 NUMBERS = 2**23  # probabilities that are held together
 DENSE = 2**12  # symbols above which marginals are computed in pieces
-Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class Path:
     valid: Tensor  # Bool (B, L): False at padding
     vocabulary: int
     spells: Taken  # each token that was ever revealed, with the steps that revealed and hid it
-    entries: Tensor  # (M): indices of the spells that count, sorted by row, step and position
+    entries: Taken  # (M): the spells that count, sorted by row, step and position
     step: Tensor  # (M): the step of each entry, ascending
     row: Tensor  # (K): the row of each step
     number: Tensor  # (K): its number in the row, from 1
@@ -47,25 +43,12 @@ class Path:
     @classmethod
     def of(cls, given: Tensor, valid: Tensor, vocabulary: int, spells: Taken, counted: Tensor) -> Path:
         """counted: Bool over spells, the drawn tokens that count."""
-        length = given.shape[1]
         last = int(spells.order.max()) + 1 if len(spells.order) else 1
-        key = (spells.rows * last + spells.order) * length + spells.positions
+        key = (spells.rows * last + spells.order) * given.shape[1] + spells.positions
         spells = spells.select(order := key.argsort(stable=True))
-        entries = counted[order].nonzero().squeeze(1)
-        names, step = (spells.rows * last + spells.order)[entries].unique_consecutive(return_inverse=True)
+        entries = spells.select(counted[order])
+        names, step = (entries.rows * last + entries.order).unique_consecutive(return_inverse=True)
         return cls(given, valid, vocabulary, spells, entries, step, names // last, names % last)
-
-    @cached_property
-    def position(self) -> Tensor:  # (M), as are the next two
-        return self.spells.positions[self.entries]
-
-    @cached_property
-    def token(self) -> Tensor:
-        return self.spells.tokens[self.entries]
-
-    @cached_property
-    def probability(self) -> Tensor:  # of each token when it was drawn, as recorded
-        return self.spells.probability[self.entries]
 
     @cached_property
     def size(self) -> Tensor:  # (K): number of tokens that each step drew
@@ -77,12 +60,12 @@ class Path:
 
     @cached_property
     def written(self) -> Tensor:  # (B): number of drawn tokens of each row
-        return self.row[self.step].bincount(minlength=len(self.given))
+        return self.entries.rows.bincount(minlength=len(self.given))
 
     @cached_property
     def drawn(self) -> Tensor:  # Bool (B, L): positions with drawn tokens
         out = torch.zeros(self.given.shape, dtype=torch.bool)
-        out[self.row[self.step], self.position] = True
+        out[self.entries.rows, self.entries.positions] = True
         return out
 
     @cached_property
@@ -157,8 +140,7 @@ def of_generation(generation: Generation) -> Path:
 
 def of_trace(trace: Trace) -> Path:
     """The path of a trace; tokens without a probability have probability 1."""
-    length = max(column(trace.rows, "length"))
-    given = torch.full((len(trace.rows), length), trace.vocabulary)
+    given = torch.full((len(trace.rows), max(column(trace.rows, "length"))), trace.vocabulary)
     valid = torch.zeros(given.shape, dtype=torch.bool)
     spells: list[list[int]] = []
     probabilities: list[float] = []
@@ -206,16 +188,15 @@ class Reader:
         path = self.path
         rows = path.row[steps]
         tokens = path.contexts(steps)
-        tokens[shown[0], path.position[shown[1]]] = path.token[shown[1]]
+        tokens[shown[0], path.entries.positions[shown[1]]] = path.entries.tokens[shown[1]]
 
         valid = path.valid[rows]
         engine = self.denoiser.engine(tokens, path.given[rows], None if bool(valid.all()) else valid)
         time = self.denoiser.time_at(path.time[steps], len(steps))
-        marginals = as_marginals(engine.at(wanted[0], path.position[wanted[1]], time))
+        marginals = as_marginals(engine.at(wanted[0], path.entries.positions[wanted[1]], time))
 
         self._asked.append(len(steps) * self.denoiser.calls)
-        dead = engine.dead()
-        return marginals, chosen(dead, torch.zeros(len(steps), dtype=torch.bool))
+        return marginals, chosen(engine.dead(), torch.zeros(len(steps), dtype=torch.bool))
 
     def drawn(self, marginals: Marginals) -> Marginals:
         """The distribution that the sampler draws from: the marginals at its own temperature."""
@@ -229,7 +210,3 @@ class Reader:
         numbers = int(self.path.size.max()) * min(self.denoiser.vocabulary, DENSE)
         at_once = self.denoiser.rows_at_once(length) or CONTEXTS // length
         return list(steps.split(max(1, min(CONTEXTS // length, at_once, NUMBERS // numbers) // contexts)))
-
-    def each(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
-        """`work` of the parts, in order, on all threads if the denoiser allows it."""
-        return over_blocks(lambda one: work(parts[one.start]), len(parts), 1, 1, self.denoiser.concurrent)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import Any, Literal
 
 from torch import Tensor
 
-from unmask.core.entries import perhaps
+from unmask.core.entries import given, mapped, perhaps, taken
 from unmask.core.errors import plural
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, share
 from unmask.core.means import SEEN, interval, units
@@ -126,9 +126,7 @@ class Gap:
         if not bool(there.any()):
             return None
         least = 0.0 if total is self.nats and not self.logs else least
-        if count is not None:
-            count = count[there]
-        return interval(total[there], self.groups[there], least, count, seen=self.seen)
+        return interval(total[there], self.groups[there], least, taken(count, there), seen=self.seen)
 
     @property
     def verdict(self) -> str:
@@ -227,7 +225,7 @@ class Gap:
     def table(self) -> list[Row]:
         """Lines for a reader."""
         rows = [("verdict", self.verdict), ("measured", CLAIMS[self.claim])]
-        rows += [(name, _text(one)) for name, one in self.numbers.items() if one is not None]
+        rows += mapped(_text, given(self.numbers)).items()
         calls = f"{self.model_calls:,}; the generation took {self.spent:,}"
         if (beside := self.reference) is not None:
             for name, one, other in beside.pairs:
@@ -242,21 +240,21 @@ class Gap:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, as plain values."""
-        about: dict[str, Any] = {
+        numbers = self.numbers | {"impossible": self.infinite}
+        return {
             "verdict": self.verdict,
             "claim": self.claim,
             "estimator": self.estimator,
             "token_summed_out": not self.logs,
             "joint_draw": self.joint,
             "rows": len(self.nats),
+            **{
+                name.replace(",", "").replace(" ", "_"): perhaps(Estimate.to_dict, one) for name, one in numbers.items()
+            },
+            "reference": perhaps(lambda beside: asdict(beside) | {"collapsed": beside.collapsed}, self.reference),
+            "model_calls": self.model_calls,
+            "model_calls_of_generation": self.spent,
         }
-        for name, one in (self.numbers | {"impossible": self.infinite}).items():
-            about[name.replace(",", "").replace(" ", "_")] = perhaps(methodcaller("to_dict"), one)
-
-        about["reference"] = None
-        if (beside := self.reference) is not None:
-            about["reference"] = asdict(beside) | {"collapsed": beside.collapsed}
-        return about | {"model_calls": self.model_calls, "model_calls_of_generation": self.spent}
 
 
 def _text(one: Estimate | str) -> str:

@@ -149,8 +149,10 @@ def noise(
         rows = torch.multinomial(now.p.detach(), group, replacement=True, generator=generator)
         parts.append(now.sampled(surrogate, rows, generator, **options))
     vectors = torch.stack(parts)
-    variance = float(vectors.var(0).sum() / exact.square().sum())
-    return Noise(variance, float(torch.cosine_similarity(vectors, exact.unsqueeze(0)).mean()))
+    return Noise(
+        variance=float(vectors.var(0).sum() / exact.square().sum()),
+        cosine=float(torch.cosine_similarity(vectors, exact.unsqueeze(0)).mean()),
+    )
 
 
 def compare(
@@ -186,10 +188,9 @@ def compare(
     contexts = policy.contexts(arguments.length(length))
     now = Moment(policy, contexts, task_of(contexts, sampler, steps, reward, schedule))
     seed = check_seed(seed)
-    exact_direction = now.direction(SURROGATES["exact"])
     if own:
         used = Surrogate(averaged(used.score, arguments.whole("draws", draws), seed))
-    exact, mean = policy.pulled(contexts, [exact_direction, now.direction(used)])
+    exact, mean = policy.pulled(contexts, [now.direction(SURROGATES["exact"]), now.direction(used)])
 
     how = (now, used, exact, seed, groups, group)
     if own or used.score is None:
@@ -200,10 +201,15 @@ def compare(
     gains = dict(enumerate(improved(now, used, max(along, default=0), step), 1))
 
     size, other = exact.norm(), mean.norm()
-    cosine = float(exact @ mean / (size * other).clamp(min=1e-300))
     about = surrogate if isinstance(surrogate, str) else getattr(surrogate, "__name__", type(surrogate).__name__)
-    rewards = {0: now.reward} | entries.picked(gains, along)
-    return Comparison(about, float((mean - exact).norm() / size), cosine, float(other / size), noisy, rewards)
+    return Comparison(
+        surrogate=about,
+        bias=float((mean - exact).norm() / size),
+        cosine=float(exact @ mean / (size * other).clamp(min=1e-300)),
+        length=float(other / size),
+        noise=noisy,
+        rewards={0: now.reward} | entries.picked(gains, along),
+    )
 
 
 def averaged(score: Any, draws: int, seed: int) -> Callable[..., Tensor]:

@@ -21,11 +21,10 @@ from unmask.core.errors import UnmaskError, shown
 from unmask.diagnosis.contexts import Contexts
 from unmask.diagnosis.enumeration import enumerated
 from unmask.models.trained import Network, Shape
-from unmask.samplers import Sampler
-from unmask.samplers.contract import as_sampler
+from unmask.samplers.contract import Sampler, as_sampler
 from unmask.samplers.schedules import ScheduleLike, deltas
 
-AT_ONCE = 2**13  # contexts
+AT_ONCE = 2**13  # contexts of a forward pass
 Reward = Callable[[Tensor], Tensor]  # texts (N, L) -> (N)
 
 
@@ -64,22 +63,18 @@ class Policy:
             raise UnmaskError(f"length is {length}; expected at most {shape.length}, the network's. Use a shorter one")
         start = torch.full((length,), self.vocabulary)
         with torch.no_grad():
-            contexts = Contexts(lambda tokens: torch.cat(list(map(self, self.split(tokens)))), self.vocabulary, start)
+            contexts = Contexts(lambda z: torch.cat(list(map(self, z.split(AT_ONCE)))), self.vocabulary, start)
         if bool(contexts.log.isnan().any()):
             raise UnmaskError("the model returns logits that are not numbers; expected none. Check its weights")
         contexts.log.requires_grad_()
         return contexts
-
-    def split(self, rows: Tensor) -> Sequence[Tensor]:
-        """Parts of the rows of all contexts (C, ..), one for each forward pass."""
-        return rows.split(AT_ONCE)
 
     def pulled(self, contexts: Contexts, directions: Sequence[Tensor]) -> Tensor:
         """(D, weights): directions (C, L, V) in the table, as gradients in the weights."""
         size = sum(map(Tensor.numel, self.weights))
         total = torch.zeros((len(directions), size), dtype=torch.float64)
         table = torch.stack(list(directions), 1)  # (C, D, L, V)
-        for tokens, part in zip(self.split(contexts.tokens), self.split(table), strict=True):
+        for tokens, part in zip(contexts.tokens.split(AT_ONCE), table.split(AT_ONCE), strict=True):
             log = self(tokens)
             for number, direction in enumerate(part.unbind(1)):
                 parts = torch.autograd.grad(log, self.weights, direction, retain_graph=True, materialize_grads=True)

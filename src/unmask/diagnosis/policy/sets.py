@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.diagnosis.nelbo import every
+from unmask.diagnosis.nelbo import every, random_sets
 
 Sets = tuple[Tensor, Tensor]  # hidden, Bool (B, M, L), and weights (B, M)
 RANGE = 0.2, 0.8  # of t in DiffuCoder
@@ -29,12 +29,6 @@ def logs(model: Any, x: Tensor, hidden: Tensor) -> Tensor:
     contexts = torch.where(hidden, model.vocabulary, whole).flatten(0, 1)
     log = model(contexts).gather(2, whole.flatten(0, 1).unsqueeze(2)).view(hidden.shape)
     return torch.where(hidden, log, 0.0)
-
-
-def random_sets(sizes: Tensor, length: int, generator: torch.Generator) -> Tensor:
-    """Bool (B, M, L): uniform sets of these sizes (B, M)."""
-    ranks = torch.rand((*sizes.shape, length), generator=generator).argsort(-1).argsort(-1)
-    return ranks < sizes.unsqueeze(-1)
 
 
 def chances(length: int) -> tuple[Tensor, Tensor]:
@@ -57,8 +51,7 @@ def elbo_mean(length: int) -> Tensor:
 
 
 def elbo_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
-    u = torch.rand((rows, calls), generator=generator, dtype=torch.float64)
-    return _sized(u, length, generator)
+    return _sized(torch.rand((rows, calls), generator=generator, dtype=torch.float64), length, generator)
 
 
 def stratified_draw(rows: int, length: int, calls: int, generator: torch.Generator) -> Sets:
@@ -123,11 +116,13 @@ class Linear:
     mean: Callable[[int], Tensor]
     draw: Callable[[int, int, int, torch.Generator], Sets]
 
+    def sets(self, generator: torch.Generator | None, calls: int, rows: int, length: int) -> Sets:
+        """Those of each row; without a generator all sets."""
+        if generator is not None:
+            return self.draw(rows, length, calls, generator)
+        return every(length).hidden.expand(rows, -1, -1), self.mean(length).expand(rows, -1)
+
     def __call__(self, model: Any, x: Tensor, generator: torch.Generator | None, calls: int = 1) -> Tensor:
         """(B): s(x) of x (B, L); without a generator its expectation."""
-        rows, length = x.shape
-        if generator is None:
-            hidden, weights = every(length).hidden.expand(rows, -1, -1), self.mean(length)
-        else:
-            hidden, weights = self.draw(rows, length, calls, generator)
+        hidden, weights = self.sets(generator, calls, *x.shape)
         return (logs(model, x, hidden).sum(2) * weights).sum(1)

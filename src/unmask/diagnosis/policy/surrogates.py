@@ -33,7 +33,6 @@ import torch
 from torch import Tensor
 
 from unmask.core import arguments
-from unmask.diagnosis.nelbo import every
 from unmask.diagnosis.policy.sets import (
     Linear,
     antithetic_draw,
@@ -62,11 +61,7 @@ class Sandwiched:
     def __call__(
         self, model: Any, x: Tensor, generator: torch.Generator | None, calls: int = 1, *, advantage: Tensor
     ) -> Tensor:
-        rows, length = x.shape
-        if generator is None:
-            hidden, chance = every(length).hidden.expand(rows, -1, -1), elbo_mean(length).expand(rows, -1)
-        else:
-            hidden, chance = elbo_draw(rows, length, calls, generator)
+        hidden, chance = ELBO.sets(generator, calls, *x.shape)
         return self.of(logs(model, x, hidden), hidden, chance, advantage)
 
     def of(self, log: Tensor, hidden: Tensor, chance: Tensor, advantage: Tensor) -> Tensor:
