@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,8 +165,8 @@ def curve(
 
     # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
-    every = [one for point in points for one in of_point(point)] + failures
     about: Record = {"knob": member.knob, "model_calls": None}
+    every = chain(*map(of_point, points), failures)
     return [about | entries.without(one, {"by_seed"}) for one in every]  # there is one seed
 
 
@@ -420,5 +421,6 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
             samples[int(index)] = Sample(**fields | {"values": values[index], "divergence": divergence})
         return samples
     except BROKEN as error:
-        advice = "choose another store to measure it again"
-        raise UnmaskError(f"{path} has no results of a curve: {cut(str(error))}; {advice}") from error
+        raise UnmaskError(
+            f"{path} has no results of a curve: {cut(str(error))}", "choose another store to measure it again"
+        ) from error

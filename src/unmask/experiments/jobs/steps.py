@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -97,28 +97,24 @@ def steps_for_ser(
     For ancestral sampling it is exact with a closed form, else interpolated; for others the least measured N, or a note
     if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
     """
-    q, length, drawn = source.q, source.length, count()
+    q, length = source.q, source.length
     seen: dict[int, Counted] = {}
 
-    def fresh(steps: int, rows: int) -> int:
-        """Each call draws fresh rows, so that the points are independent."""
-        first = next(drawn) * max(amount.rows, PILOT_ROWS)
-        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, first)
-        return seen[steps].impossible
+    # fresh rows in each call, so that the points are independent; on a grid the same, as for other values of `ser`
+    firsts = count(step=max(amount.rows, PILOT_ROWS)) if sampler == "ancestral" else repeat(0)
 
-    def same(steps: int, rows: int) -> int:
-        """The first rows, which the other values of `ser` use too."""
-        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, 0)
+    def impossible(steps: int, rows: int) -> int:
+        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, next(firsts))
         return seen[steps].impossible
 
     if sampler != "ancestral":
-        needed = steps_on_grid(same, ser, amount.rows, most)
+        needed = steps_on_grid(impossible, ser, amount.rows, most)
         return [absent(ser, most)] if needed is None else described(needed, seen[int(needed.value)])
     if q.closed_form is not None and not amount.prompt_length:
         value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, ser))
         nearest = Counted(0, 0.0, None)
     else:
-        value = steps_at_ser(fresh, ser, (length - amount.prompt_length) // 4, amount.rows)
+        value = steps_at_ser(impossible, ser, (length - amount.prompt_length) // 4, amount.rows)
         nearest = seen[min(seen, key=lambda n: abs(n - value.value))]
     calls = _calls(source, schedule, round(value.value), amount.prompt_length)
     return described(value, nearest._replace(model_calls=calls))

@@ -135,9 +135,9 @@ def train_at(place: Path, source: Any, shape: Shape, how: Recipe, device: str, *
         return train(source, shape, how, place, conditions=Conditions(device), **about)
     begun = checkpoints.facts(place)
     if (begun.shape, begun.recipe) != (shape, how):
-        reason = "which started when its preset had other values"
         raise UnmaskError(
-            f"{place} holds a training of {begun.step} steps, {reason}. Remove that directory and try again"
+            f"{place} holds a training of {begun.step} steps, which started when its preset had other values",
+            "Remove that directory and try again",
         )
     return resume(place, conditions=Conditions(device))
 
