@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Counts, Engine, Grid, Measuring, engine_on
 from unmask.core.entries import column, present
+from unmask.core.errors import plural
 from unmask.experiments.board.settings import Comparing
 
 Sampler = Annotated[str, "SAMPLER"]
@@ -40,9 +43,6 @@ def run(
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
         out: Directory of the page, board.json, .csv and the store; created if missing.
     """
-    from dataclasses import asdict
-
-    from unmask.core.errors import plural
     from unmask.experiments.board import Settings
     from unmask.experiments.board.table import HOW_TO_READ, tables
     from unmask.report.publishing import BOARD, left_out, publish
@@ -102,12 +102,12 @@ def compare(
     each = present(column(verdicts, "budgets"))
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
-    return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
+    return Answer({"first": first, "second": second, "languages": list(map(asdict, verdicts))}, text)
 
 
 def _grid(table: Any) -> Grid:
     """A table of the board without its intervals."""
-    rows = [[name, *(value for value, _ in cells)] for name, cells in table.rows]
+    rows = [[name, *map(itemgetter(0), cells)] for name, cells in table.rows]
     return Grid(table.title, table.head, rows)
 
 

@@ -90,7 +90,7 @@ def time(
     failures = [str(error) for error in results if isinstance(error, UnmaskError)]
     if not timings:
         raise UnmaskError(failures[0])
-    rows, first = [timing.to_dict() for timing in timings], timings[0]
+    first = timings[0]
     where = first.device
     if where == "cpu":
         where = f"cpu, {first.threads} threads"
@@ -101,8 +101,8 @@ def time(
         Grid(title, head, list(map(_timed, timings))),
         "Times are for a whole batch: medians with quartiles. GFLOP/s: for a model call, and for an AR token.",
     ]
-    text += [f"left out: {failure}" for failure in failures]
-    return Answer(settings | {"timings": rows, "failures": failures}, text)
+    text += map("left out: {}".format, failures)
+    return Answer(settings | {"timings": list(map(Timing.to_dict, timings)), "failures": failures}, text)
 
 
 def _timed(timing: Any) -> list[str]:
@@ -163,10 +163,8 @@ def judge(
 
     import torch
 
-    from unmask.core.estimates import Estimate
     from unmask.core.means import mean
     from unmask.core.samples import read_texts
-    from unmask.core.tables import rows_of
     from unmask.models.open.loading import load_model
     from unmask.planning.judge import judge, token_entropy, tokens_of
 
@@ -181,14 +179,13 @@ def judge(
         "tokens": int(judged.tokens.sum()),
         "judge": model.name,
         "kind": "exact" if model.card.causal else "bound",
-        "perplexity": mean(judged.nats[there]).map(math.exp),
+        "perplexity": mean(judged.nats[there]).map(math.exp).to_dict(),
         "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
-        "token_entropy_nats": mean(entropy),
+        "token_entropy_nats": mean(entropy).to_dict(),
         "model_calls": int(judged.model_calls.sum()),
     }
-    plain = {name: value.to_dict() if isinstance(value, Estimate) else value for name, value in about.items()}
-    return Answer(plain, rows_of(about))
+    return Answer(about)
 
 
 def learning(
@@ -225,7 +222,7 @@ def learning(
         device: Device of the network: auto, cpu or cuda.
     """
     from unmask.core.memory import PLACE_BYTES, fits
-    from unmask.diagnosis.learning import blame, blame_ar, of_language, of_sampler
+    from unmask.diagnosis.learning import Blame, blame, blame_ar, of_language, of_sampler
     from unmask.models.loading import studied
     from unmask.models.trained import Network
 
@@ -262,7 +259,7 @@ def learning(
     if len(parts[0]) == len(head):
         what = "SER and TER"
     text.append(Grid(f"{what}: sampling error and learning error", head[: len(parts[0])], parts))
-    return Answer(about | {"errors": [error.to_dict() for error in errors]}, text)
+    return Answer(about | {"errors": list(map(Blame.to_dict, errors))}, text)
 
 
 def _hidden(row: dict[str, Any]) -> list[str]:

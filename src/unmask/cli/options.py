@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_arg
 
 from unmask.cli.leads import lead
 from unmask.core import run, tables
+from unmask.core.entries import column, picked, several, without
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 from unmask.core.registry import check_name
 
@@ -258,37 +259,31 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     given = {}
     for name, value in vars(read).items():
         if isinstance(value, list):
-            given[name] = tuple(value)
-        elif value is not None:
+            value = tuple(value)
+        if value not in (None, ()):
             given[name] = value
 
     for name, noun in NOUNS.items():
-        value = given.get(name, ())
-        if isinstance(value, str):
-            value = (value,)
-        for one in value:
+        for one in several(given.get(name, ())):
             check_name(noun, one)
 
-    missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
-    if missing:
-        raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
+    if missing := without(parser.required, given):
+        raise UnmaskError(f"{program} needs {' and '.join(missing.values())}. For example: {_example(command)}")
 
-    places, named, kinds = [], {}, get_type_hints(command)
-    for parameter in inspect.signature(command).parameters.values():
-        value = given.get(parameter.name, parameter.default)
-        kind: Any = kinds[parameter.name]
-        if is_dataclass(kinds[parameter.name]):
-            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
+    signature, kinds = inspect.signature(command), get_type_hints(command)
+    bound = signature.bind_partial()
+    for name, parameter in signature.parameters.items():
+        value = given.get(name, parameter.default)
+        kind: Any = kinds[name]
+        if is_dataclass(kinds[name]):
+            inside = picked(given, column(fields(kind), "name"))
             if parameter.default is EMPTY:
                 value = kind(**inside)
             else:
                 value = replace(parameter.default, **inside)
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            named[parameter.name] = value
-        else:
-            places.append(value)
+        bound.arguments[name] = value
 
-    return command(*places, **named)
+    return command(*bound.args, **bound.kwargs)
 
 
 def _no_option(program: str, name: str, known: Sequence[str]) -> UnmaskError:
@@ -299,7 +294,7 @@ def _no_option(program: str, name: str, known: Sequence[str]) -> UnmaskError:
 
 def takes_all(command: Callable[..., Any]) -> bool:
     """Return whether a command passes all its words, `*words`, to another program."""
-    return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
+    return inspect.Parameter.VAR_POSITIONAL in column(inspect.signature(command).parameters.values(), "kind")
 
 
 def options_of(command: Callable[..., Any]) -> Iterator[Option]:

@@ -146,11 +146,8 @@ def diff(a: Annotated[Path, "A"], b: Annotated[Path, "B"], /, *, row: Count = No
     from unmask.samplers.trace import read
 
     traces = [read(a), read(b)]
-    if row is not None:
-        many = [len(trace.rows) > 1 for trace in traces]
-        traces = [
-            trace.of([arguments.whole("row", row, 0, len(trace.rows) - 1)]) if several else trace
-            for trace, several in zip(traces, many, strict=True)
-        ]
+    for number, trace in enumerate(traces):
+        if row is not None and len(trace.rows) > 1:
+            traces[number] = trace.of([arguments.whole("row", row, 0, len(trace.rows) - 1)])
     result = difference(*traces)
     return Answer(result.to_dict(), result.lines(), status=int(not result.equal))

@@ -44,8 +44,7 @@ def _writer(task: str, how: How, data: str, digest: str, contents: str, **model:
     if reader.body.device.type == "cuda":
         about["device"] = torch.cuda.get_device_name(reader.body.device)
     writer = Writer(reader, TASKS.make(task), how, about)
-    writer.refuse_too_long(items_of(task, data, digest))
-    writer.warm_up(items_of(task, data, digest)[0])
+    writer.warm_up(items_of(task, data, digest))
     return writer
 
 
@@ -92,8 +91,11 @@ def _check(
             card_of(directory, named)  # refuses other directories
 
     if (last := first_row + rows) > (most := len(items) * each):
-        limit = f"{most} rows, with {each} samples of each of {len(items)} items"
-        raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
+        raise UnmaskError(
+            f"row {last} is beyond the end of {task}",
+            f"Expected at most {most} rows, with {each} samples of each of {len(items)} items",
+            "Reduce rows",
+        )
 
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
@@ -130,8 +132,9 @@ def evaluation(
             how = How(**vars(answering))
             named = vars(loading) | {"model": model, "causal_model": causal_model}
             write = _writer(task, how, data, digest, contents(model, loading.card, causal_model), **named)
-        numbers = range(first_row, first_row + rows)
-        samples = write([items[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
+        asked = [(items[row // each], row % each) for row in range(first_row, first_row + rows)]
+        chosen, numbers = zip(*asked, strict=True)
+        samples = write(chosen, numbers, first_row, seed)
 
     answered = torch.tensor(entries.column(samples, "answered"))
     tally = counts("too_long", ~answered)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,12 @@ def eval(
     samples = _run(lm, task, data, asking)
     items = list(_items(samples, lm.records, ", ".join([Path(model).name, *entries.assignments(vars(decoding))])))
 
-    chosen = _metric(items, asking.metric)
+    by_metric = entries.grouped(items, lambda line: _metric_of(line["task"]))
+    chosen = _metric(list(by_metric), asking.metric)
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
     kind, writer = ("ar", CAUSAL) if lm.model.card.causal else ("mdm", "llada")
     about = {"metric": chosen, "kind": kind, "sampler": decoding.sampler or writer}
-    of_metric = [line for line in items if _metric_of(line["task"]) == chosen]
-    return [one | about for one in _records(of_metric)]
+    return _records(by_metric[chosen], about)
 
 
 def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:
@@ -181,9 +182,8 @@ def _items(
                 yield about | {"right": float(line[metric])} | costs[task, line["doc_id"]]
 
 
-def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
+def _metric(known: Sequence[str], wanted: str) -> str:
     """The metric of the accuracy: the wanted one, or the first."""
-    known = list(dict.fromkeys(_metric_of(line["task"]) for line in items))
     if not known:
         raise UnmaskError("the task has no score of single items. Expected a metric from 0 to 1. Choose another task")
     if wanted and wanted not in known:
@@ -191,18 +191,18 @@ def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
     return wanted or known[0]
 
 
-def _records(items: Sequence[Mapping[str, Any]]) -> list[Record]:
-    """Accuracy, and the means of model calls and tokens of an answer; each record has the seconds of an item."""
+def _records(items: Sequence[Mapping[str, Any]], about: Record) -> list[Record]:
+    """Accuracy, and the means of model calls and tokens of an answer, each with `about` and the seconds of an item."""
 
     def column(name: str) -> torch.Tensor:
-        return torch.tensor([line[name] for line in items], dtype=torch.float64)
+        return torch.tensor(list(map(itemgetter(name), items)), dtype=torch.float64)
 
     scores, calls = column("right"), column("calls")
     estimates = {"accuracy": bounded_mean(scores), "model_calls": mean(calls), "answer_tokens": mean(column("written"))}
     if all_or_nothing(scores):
         estimates["accuracy"] = share(scores == 1)
-    seconds = {SECONDS: float(column("seconds").mean())}
-    return [one | seconds for one in records_of(estimates, float(calls.mean()))]
+    more = {SECONDS: float(column("seconds").mean())} | about
+    return [one | more for one in records_of(estimates, float(calls.mean()))]
 
 
 def _metric_of(task: str) -> str:
