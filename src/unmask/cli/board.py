@@ -61,9 +61,12 @@ def run(
     text.append(f"{each}; {board.seconds:.0f} s of compute.")
     if None in column(board.failures, "value"):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
-    about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-    about |= {"failures": list(map(asdict, board.failures))}
-    about |= {"standings": [record for record in board.records if record["budget"] is None]}
+    about = {
+        "seconds": board.seconds,
+        "files": files,
+        "failures": list(map(asdict, board.failures)),
+        "standings": [record for record in board.records if record["budget"] is None],
+    }
     return Answer(about, [*text, *files])
 
 

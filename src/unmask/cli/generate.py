@@ -195,8 +195,13 @@ def score(
 
     origin = account.get("origin", {})
     scored = score(tokens, known, pattern, chosen_among=account.get("chosen_among"))
-    result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
-    result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
+    result = {
+        **scored.to_dict(),
+        "language": known.source(),
+        "source": account.get("source"),
+        "made_by_code": origin.get("code"),
+        "scored_by_code": code(),
+    }
     if verbose:
         return Answer(result)
 

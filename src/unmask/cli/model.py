@@ -94,8 +94,20 @@ def time(
     where = first.device
     if where == "cpu":
         where = f"cpu, {first.threads} threads"
-    head = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
-    head += ["break-even", "N", "GFLOP/s", "MB"]
+    head = [
+        "L",
+        "batch",
+        "ms per call",
+        "calls",
+        "MDM, s",
+        "ms per token",
+        "AR, s",
+        "MDM / AR",
+        "break-even",
+        "N",
+        "GFLOP/s",
+        "MB",
+    ]
     title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
     text: list[Grid | str] = [
         Grid(title, head, list(map(_timed, timings))),

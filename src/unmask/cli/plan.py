@@ -93,9 +93,11 @@ def command(
 
     of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
     if prompts is not None or texts is not None:
-        others = of_records | {"language": language, "results": results or None, "batch": batch}
-        others |= _unless("kl", metric=metric)
-        refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
+        others = {**of_records, "language": language, "results": results or None, "batch": batch}
+        refuse(
+            others | _unless("kl", metric=metric),
+            "does not apply to an open model with prompts or texts. Leave it out",
+        )
         how = {"schedule": schedule, "target": target, "times": times, "seed": seed} | given({"length": length})
         return _of_open(model, card, device, prompts, texts, verbose, how)
 
@@ -119,8 +121,16 @@ def command(
         )
 
     if results:
-        others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
-        others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "sampler": sampler}
+        others = {
+            "language": language,
+            "model": model,
+            "length": length,
+            "metric": metric,
+            "batch": batch,
+            "ar_token_ms": ar_token_ms,
+            "step_ms": step_ms,
+            "sampler": sampler,
+        }
         refuse(others, "does not apply to records. Leave it out")
         return _of_records(results, target, task, budget_ms)
 

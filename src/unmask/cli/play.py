@@ -91,8 +91,14 @@ def command(
     from unmask.samplers.generation import reshaped
 
     if trace is not None:
-        made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
-        made_here |= {"causal_model": causal_model, "prompt": prompt}
+        made_here: dict[str, object] = {
+            "against": against,
+            "steps": sampling.steps,
+            "length": length,
+            "rows": rows,
+            "causal_model": causal_model,
+            "prompt": prompt,
+        }
         if not gap:
             made_here |= {"model": model, "card": loading.card}
         refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")

@@ -142,8 +142,13 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
     check_directory(out, PAGE)
     shown, files = publishing.report(directories, out, svg)
     page = (out / PAGE).resolve()
-    about: dict[str, Any] = {"page": str(page), "files": list(map(str, files))}
-    about |= {"points": len(shown.results.points), "missing": shown.results.missing, "verdict": None}
+    about: dict[str, Any] = {
+        "page": str(page),
+        "files": list(map(str, files)),
+        "points": len(shown.results.points),
+        "missing": shown.results.missing,
+        "verdict": None,
+    }
 
     text = []
     if shown.metrics:
@@ -162,10 +167,14 @@ def answer_of(published: Published[Any]) -> Answer:
 
     shown = published.shown
     networks = mapped(str, shown.results.networks)
-    about: dict[str, Any] = {"page": str(published.page), "files": list(map(str, published.files))}
-    about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
-    cards = shown.view.cards(shown.results, shown.state)
-    about |= {"sentences": list(starmap("{}: {}".format, cards))}
+    about = {
+        "page": str(published.page),
+        "files": list(map(str, published.files)),
+        "networks": networks,
+        "seconds": published.seconds,
+        "records": records(shown.results),
+        "sentences": list(starmap("{}: {}".format, shown.view.cards(shown.results, shown.state))),
+    }
     text: list[Grid | str] = []
     if shown.metrics:
         text.append(Grid(*table(shown)))

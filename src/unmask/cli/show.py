@@ -197,9 +197,14 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
     if task is None:
         return _listed({"tasks": TASKS})
     known = TASKS.make(task)
-    more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
     items = known.items(data)
-    more |= {"items": len(items), "first question": known.prompt(items[0])}
+    more = {
+        "tokens of an answer": known.length,
+        "stop strings": list(known.until),
+        "items from": known.source,
+        "items": len(items),
+        "first question": known.prompt(items[0]),
+    }
     return _described(TASKS.entry(parse("task", task)[0]), more)
 
 

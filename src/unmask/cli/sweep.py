@@ -149,8 +149,12 @@ def _plan(plan: Any, store: Path, share: Part) -> Answer:
     cells = share.cells(cells_of(plan))
     check(cells)
     done = Opened(store).done
-    result = {"name": plan.name, "store": str(store), "cells": len(cells)}
-    result["to_do"] = sum(cell.key not in done for cell in cells)
+    result = {
+        "name": plan.name,
+        "store": str(store),
+        "cells": len(cells),
+        "to_do": sum(cell.key not in done for cell in cells),
+    }
     text: list[tuple[str, str] | Grid | str] = [*map(_label, column(cells, "spec")), "", *rows_of(result)]
     return Answer(result | {"grid": column(cells, "spec")}, text)
 

@@ -145,9 +145,14 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = entries.chosen(how.length, task.length)
-        others: dict[str, Any] = {"schedule": how.schedule, "steps": entries.chosen(how.steps, self.length)}
-        others |= {"top_p": how.top_p, "top_k": how.top_k}
-        self.options = tempered(how.sampler or USUAL, how.temperature, **others)
+        self.options = tempered(
+            how.sampler or USUAL,
+            how.temperature,
+            schedule=how.schedule,
+            steps=entries.chosen(how.steps, self.length),
+            top_p=how.top_p,
+            top_k=how.top_k,
+        )
         settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
         self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
 

@@ -233,8 +233,13 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
         for index, request in enumerate(requests):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
-            about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
-            about |= {"model_calls": model_calls[index], "seconds": seconds[index], "windows": owners.count(index)}
+            about = {
+                "nats": nats[index],
+                "standard_error": variance[index] ** 0.5,
+                "model_calls": model_calls[index],
+                "seconds": seconds[index],
+                "windows": owners.count(index),
+            }
             self._record(request, about)
         return nats
 
@@ -293,8 +298,14 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 estimates = self._likely(batch)
                 seconds = (time.perf_counter() - began) / len(part)
                 for number, (_, _, about), (by, likely) in zip(numbers, batch, estimates, strict=True):
-                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error, "seconds": seconds}
-                    yield number, (about | {"model_calls": likely.model_calls}, likely)
+                    about |= {
+                        "by": by,
+                        "nats": likely.nats,
+                        "standard_error": likely.error,
+                        "seconds": seconds,
+                        "model_calls": likely.model_calls,
+                    }
+                    yield number, (about, likely)
                 advance(len(part))
 
     def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
@@ -357,9 +368,13 @@ def register() -> None:
 
 def _line(request: Instance) -> dict[str, Any]:
     """The fields of a record that name its request."""
-    prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
-    line: dict[str, Any] = {"kind": request.request_type, "task": request.task_name, "doc": request.doc_id}
-    return line | {"choice": request.idx, "prompt_sha256": prompt}
+    return {
+        "kind": request.request_type,
+        "task": request.task_name,
+        "doc": request.doc_id,
+        "choice": request.idx,
+        "prompt_sha256": hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest(),
+    }
 
 
 def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:

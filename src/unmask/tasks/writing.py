@@ -89,8 +89,14 @@ class Writer:
         return options
 
     def _settings(self) -> dict[str, Any]:
-        settings = {"length": self.length, "eos": self.how.eos, "until": list(self.until)}
-        return settings | {"chat": self.how.chat, "system": self.how.system} | self.options
+        return {
+            "length": self.length,
+            "eos": self.how.eos,
+            "until": list(self.until),
+            "chat": self.how.chat,
+            "system": self.how.system,
+            **self.options,
+        }
 
     def row(self, item: Item) -> Tensor:
         """The prompt followed by hidden positions."""
@@ -164,9 +170,25 @@ class Writer:
         )
 
     def _too_long(self, item: Item, number: int, row: int) -> Sample:
-        nothing: dict[str, Any] = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": []}
-        nothing |= {"model_calls": {}, "forwards": 0, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 0}
-        return Sample(item=item.name, number=number, row=row, about=self.about, reason=TOO_LONG, text="", **nothing)
+        return Sample(
+            item=item.name,
+            number=number,
+            row=row,
+            about=self.about,
+            prompt="",
+            prompt_sha256="",
+            prompt_tokens=0,
+            tokens=[],
+            order=[],
+            reason=TOO_LONG,
+            model_calls={},
+            forwards=0,
+            flops=0.0,
+            seconds=0.0,
+            memory=None,
+            batch=0,
+            text="",
+        )
 
 
 def _last(sampler: str, tokens: Collection[int]) -> str:

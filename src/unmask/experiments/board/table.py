@@ -171,8 +171,14 @@ def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
     by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m for m in curves}
     rows: list[Record] = []
     for m in curves:
-        about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
-        about |= {"budget": None, "model_calls": None}
+        about: Record = {
+            "language": m.language,
+            "length": m.length,
+            "sampler": m.family.specification,
+            "knob": m.family.knob,
+            "budget": None,
+            "model_calls": None,
+        }
         against = by_name.get((m.language, m.length, settings.against))
         rows += [about | one for one in chain(*map(of_point, m.points), of_curve(m, settings, against))]
     return rows

@@ -140,9 +140,11 @@ def described(steps: Estimate, at: Counted) -> list[Record]:
     """The N, and how the pairs of neighbours at about this N differ from those of the language."""
     estimates = {"steps_for_ser": steps}
     if at.pairs is not None:
-        floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
-        estimates |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
-        estimates |= {"bigram_entropy_excess": exactly(excess)}
+        estimates |= {
+            "bigram_distance": at.pairs.total_variation,
+            "bigram_floor": exactly(at.pairs.total_variation_floor),
+            "bigram_entropy_excess": exactly(at.pairs.entropy_bits - at.pairs.entropy_bits_of_language),
+        }
     return records_of(estimates, at.model_calls)
 
 

@@ -159,9 +159,13 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        chosen = entries.mapped(partial(entries.perhaps, Option.to_dict), entries.picked(vars(self), CHOSEN))
-        about = {"task": self.task, "target": self.target, "verdict": self.text}
-        return about | chosen | {"options": list(map(Option.to_dict, self.options))}
+        return {
+            "task": self.task,
+            "target": self.target,
+            "verdict": self.text,
+            **entries.mapped(partial(entries.perhaps, Option.to_dict), entries.picked(vars(self), CHOSEN)),
+            "options": list(map(Option.to_dict, self.options)),
+        }
 
 
 def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:

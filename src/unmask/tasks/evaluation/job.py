@@ -36,8 +36,13 @@ def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
 
 @lru_cache(maxsize=1)  # a model may take all memory
 def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
-    about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
-    about |= {"threads": torch.get_num_threads(), "device": "cpu"}
+    about: dict[str, Any] = {
+        "task": task,
+        "data": fingerprint(items_of(task, data, digest)),
+        "code": code(),
+        "threads": torch.get_num_threads(),
+        "device": "cpu",
+    }
     if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
     reader = loaded(contents, **model)

@@ -177,9 +177,13 @@ def _items(
     for task, lines in samples.items():
         for line in lines:
             for metric in filter(lambda metric: is_score(line[metric]), line["metrics"]):
-                about = {"model": model, "task": f"{task}: {named(metric, line['filter'])}"}
-                about |= {"item": f"{task} {line['doc_id']}"}
-                yield about | {"right": float(line[metric])} | costs[task, line["doc_id"]]
+                yield {
+                    "model": model,
+                    "task": f"{task}: {named(metric, line['filter'])}",
+                    "item": f"{task} {line['doc_id']}",
+                    "right": float(line[metric]),
+                    **costs[task, line["doc_id"]],
+                }
 
 
 def _metric(known: Sequence[str], wanted: str) -> str:

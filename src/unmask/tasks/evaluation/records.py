@@ -82,9 +82,14 @@ def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
 
 def settings_of(about: dict[str, Any]) -> dict[str, Any]:
     """The settings of an evaluation as a flat mapping."""
-    how, model = about["how"], about["model"]
-    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"]}
-    return named | how | {"revision": model.get("revision")}
+    model = about["model"]
+    return {
+        "task": about["task"],
+        "model": model["card"],
+        "dtype": model["dtype"],
+        **about["how"],
+        "revision": model.get("revision"),
+    }
 
 
 @dataclass(frozen=True)
