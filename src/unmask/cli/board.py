@@ -48,17 +48,18 @@ def run(
     from unmask.report.publishing import BOARD, left_out, publish
     from unmask.report.results import STORE
 
-    options = by.options(_place(ground))
     settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
-    published = publish(BOARD, settings, out, **options)
+    published = publish(BOARD, settings, out, **by.options(_place(ground)))
     board = published.measured
     files = list(map(str, published.files))
-    text: list[Grid | str] = list(map(_grid, tables(board)))
-    text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
-
     seeds = plural(board.settings.seeds, "seed")
-    each = f"{seeds} with {board.settings.rows} sequences per budget"
-    text.append(f"{each}; {board.seconds:.0f} s of compute.")
+    text: list[Grid | str] = [
+        *map(_grid, tables(board)),
+        *HOW_TO_READ.format(against=against).splitlines(),
+        *left_out(board),
+        "",
+        f"{seeds} with {board.settings.rows} sequences per budget; {board.seconds:.0f} s of compute.",
+    ]
     if None in column(board.failures, "value"):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
     about = {

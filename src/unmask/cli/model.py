@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Word
+from unmask.core.entries import chosen
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -118,9 +119,7 @@ def time(
 
 
 def _timed(timing: Any) -> list[str]:
-    rates, steps, memory = timing.to_dict(), "any", "-"
-    if timing.break_even_steps is not None:
-        steps = str(timing.break_even_steps)
+    rates, memory = timing.to_dict(), "-"
     if timing.peak_bytes is not None:
         memory = f"{timing.peak_bytes / 1e6:.0f}"
 
@@ -134,7 +133,7 @@ def _timed(timing: Any) -> list[str]:
         f"{timing.ar_seconds:.3g}",
         f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
         f"{timing.break_even_model_calls:.3g}",
-        steps,
+        str(chosen(timing.break_even_steps, "any")),
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
         memory,
     ]
@@ -281,11 +280,13 @@ def _hidden(row: dict[str, Any]) -> list[str]:
 
 
 def _parts(error: Blame) -> list[str]:
-    steps = str(error.steps)
-    if error.steps is None:
-        steps = "AR"
-    ser = [str(error.ser), f"{error.ser_sampling.value:.4g}", spread(error.ser_learning, "+.4f")]
-    columns = [steps, f"{error.model_calls:.4g}", *ser]
+    columns = [
+        str(chosen(error.steps, "AR")),
+        f"{error.model_calls:.4g}",
+        str(error.ser),
+        f"{error.ser_sampling.value:.4g}",
+        spread(error.ser_learning, "+.4f"),
+    ]
     if error.ter_sampling is None or error.ter_learning is None:
         return columns
     return [*columns, f"x {error.ter_sampling.value:.4f}", f"x {spread(error.ter_learning, '.4f')}"]

@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -135,6 +135,14 @@ def engine_on(device: str, engine: Engine = None) -> str:
     return "local" if choose_device(device).type == "cpu" else "here"
 
 
+def browse(page: Path, asked: bool) -> None:
+    """Open a page in the browser, if that is asked for."""
+    if asked:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
 def refuse(given: Mapping[str, object], why: str) -> None:
     """Raise an error for the first of these options that is given: its flag, and why it does not fit."""
     for name, value in given.items():
@@ -192,8 +200,7 @@ class Option(NamedTuple):
 
 def parser_of(program: str, command: Callable[..., Any]) -> Parser:
     summary, _, details = about_of(command).partition("\n\n")
-    form = argparse.RawDescriptionHelpFormatter
-    parser = Parser(program, description=summary, epilog=details, formatter_class=form)
+    parser = Parser(program, description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     places = []
     for one in options_of(command):
@@ -306,13 +313,9 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     for parameter in inspect.signature(command).parameters.values():
         if is_dataclass(kind := kinds[parameter.name]):
             inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
-            for field in fields(kind):
-                default = field.default
-                if parameter.default is not EMPTY:
-                    default = getattr(parameter.default, field.name)
-                if default is MISSING:
-                    default = EMPTY
-                entries.append((field.name, hints[field.name], default, inside.get(field.name, "")))
+            for name, own in inspect.signature(kinds[parameter.name]).parameters.items():
+                default = getattr(parameter.default, name, own.default)
+                entries.append((name, hints[name], default, inside.get(name, "")))
         else:
             entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
             if parameter.kind is not parameter.KEYWORD_ONLY:

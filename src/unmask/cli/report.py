@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word, refuse
+from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word, browse, refuse
 from unmask.core.entries import mapped
 from unmask.core.errors import UnmaskError, cut, unknown
 
@@ -118,23 +118,17 @@ def measured(
     by: Measuring,
 ) -> Answer:
     """Measure a recipe and draw its page."""
-    import webbrowser
-
     from unmask.report.publishing import Selection, page_of, publish
 
     if name not in names:
         raise unknown("recipe", name, names)
-    options = by.options(device or "cpu")
     cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
-    published = publish(page_of(name), cells, out, svg, **options)
-    if open:
-        webbrowser.open(published.page.as_uri())
+    published = publish(page_of(name), cells, out, svg, **by.options(device or "cpu"))
+    browse(published.page, open)
     return answer_of(published)
 
 
 def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> Answer:
-    import webbrowser
-
     from unmask.report import publishing
     from unmask.report.publishing import PAGE, check_directory
 
@@ -155,8 +149,7 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
         text.append(shown.verdict.sentence)
         about["verdict"] = {"sentence": shown.verdict.sentence, "numbers": shown.verdict.numbers}
     text += [*shown.results.missing, f"{page}, {page.stat().st_size / 1e6:.1f} MB"]
-    if open:
-        webbrowser.open(page.as_uri())
+    browse(page, open)
     return Answer(about | {"seconds": perf_counter() - began}, text)
 
 

@@ -9,16 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import starmap
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
-from unmask.core.entries import given, mapped
+from unmask.core.entries import column, given, mapped, without
 from unmask.core.errors import UnmaskError
+from unmask.core.registry import Entry, Registry
 from unmask.core.specs import parse
 from unmask.core.tables import rows_of
-
-if TYPE_CHECKING:
-    from unmask.core.registry import Entry, Registry
 
 SHOWN = 60  # tokens of an example
 PREDICTS = {"same": "the token at the same position"}
@@ -247,8 +245,11 @@ def doctor() -> Answer:
             extras[name] = extras.get(name, True) and version(package) is not None
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
-    lines = [("versions", ", ".join(starmap("{} {}".format, versions.items())))]
-    lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
+    lines = [
+        ("versions", ", ".join(starmap("{} {}".format, versions.items()))),
+        ("devices", devices),
+        ("extras", ", ".join(without(extras, missing)) or "none"),
+    ]
     if missing:
         lines.append(("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'"))
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
@@ -272,7 +273,7 @@ def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
             text += ["", f"{kind}:"]
         entries = list(map(registry.entry, sorted(registry.names())))
         text += map(attrgetter("name", "about"), entries)
-        listed[kind] = {entry.name: entry.to_dict() for entry in entries}
+        listed[kind] = dict(zip(column(entries, "name"), map(Entry.to_dict, entries), strict=True))
 
     if len(listed) == 1:
         return Answer(listed[kind], text)

@@ -159,9 +159,9 @@ def _checked(how: Measuring) -> Measuring:
     with imports(True):  # the user names the engine, not the recipe
         ENGINES.bind(engine, len(ENGINES.given))
 
-    for name in ("workers", "threads", "attempts"):
-        if (value := getattr(how, name)) is not None:
-            arguments.whole(name, value, 1, MOST)
+    counts = entries.picked(vars(how), ("workers", "threads", "attempts"))
+    for name, value in entries.given(counts).items():
+        arguments.whole(name, value, 1, MOST)
     if how.limit is not None:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
 

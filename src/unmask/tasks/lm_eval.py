@@ -177,8 +177,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         continue
 
                     began = time.perf_counter()
-                    how = {"until": until, "seed": self.seed, "first_row": rows} | options
-                    replies = answers(self.model, batch, length, **how)
+                    replies = answers(self.model, batch, length, until=until, seed=self.seed, first_row=rows, **options)
                     seconds = time.perf_counter() - began
 
                     for (index, row, request, _), answer in zip(part, replies, strict=True):
@@ -316,17 +315,14 @@ class UnmaskLM(LM):  # type: ignore[misc]
         estimates = []
         for row, first, _ in rows:
             size = len(row) - first
+            own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
+
             if self.kind == "chain" or (self.kind == "auto" and size <= self.draws):
                 estimates.append(("chain", chain(self.model, row, first)))
-                continue
-
-            own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
-            if self.kind == "path":
-                result = by_sampler(self.model, row, first, self.draws, own, **self.options)
-                estimates.append((self.kind, result))
-                continue
-
-            estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
+            elif self.kind == "path":
+                estimates.append(("path", by_sampler(self.model, row, first, self.draws, own, **self.options)))
+            else:
+                estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
         return estimates
 
     def _record(self, request: Instance, about: Mapping[str, Any]) -> None:

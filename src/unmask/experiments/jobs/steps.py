@@ -176,8 +176,10 @@ def prediction(
         else:
             ser = errors.ser(pacing)
             ratio = math.exp(information.divergence(pacing).value / length)
-        records.append(record("ser_predicted", ser, cost) | {"steps": n})
-        records.append(record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n})
+        records += [
+            record("ser_predicted", ser, cost) | {"steps": n},
+            record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n},
+        ]
 
     return records
 

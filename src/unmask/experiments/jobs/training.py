@@ -83,8 +83,14 @@ class Teaching:
     spread: float | None = None
 
     def recipe(self, student: Student, noise: Noise) -> Recipe:
-        how = without(vars(self), {"kind"})
-        return recipe(student.preset, self.kind, noise, steps=student.training_steps, seed=student.seed, **how)
+        return recipe(
+            student.preset,
+            self.kind,
+            noise,
+            steps=student.training_steps,
+            seed=student.seed,
+            **without(vars(self), {"kind"}),
+        )
 
     def check(self, student: Student, noise: Noise) -> None:
         """Names, lengths and presets, before hours of work."""

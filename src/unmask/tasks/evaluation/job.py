@@ -134,9 +134,16 @@ def evaluation(
 
     with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
-            how = How(**vars(answering))
-            named = vars(loading) | {"model": model, "causal_model": causal_model}
-            write = _writer(task, how, data, digest, contents(model, loading.card, causal_model), **named)
+            write = _writer(
+                task,
+                How(**vars(answering)),
+                data,
+                digest,
+                contents(model, loading.card, causal_model),
+                model=model,
+                causal_model=causal_model,
+                **vars(loading),
+            )
         asked = [(items[row // each], row % each) for row in range(first_row, first_row + rows)]
         chosen, numbers = zip(*asked, strict=True)
         samples = write(chosen, numbers, first_row, seed)

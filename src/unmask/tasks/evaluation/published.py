@@ -76,9 +76,8 @@ def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: 
     """Names and numbers, before hours of work."""
     with needed("lm-eval", "the job `eval`"):
         import lm_eval  # noqa: F401
-    for name, value in (("limit", asking.limit), ("steps", decoding.steps)):
-        if value is not None:
-            arguments.whole(name, value)
+    for name, value in entries.given({"limit": asking.limit, "steps": decoding.steps}).items():
+        arguments.whole(name, value)
     arguments.whole("batch", batch)
     arguments.whole("tokens", asking.tokens)
     check_seed(seed)
@@ -129,8 +128,15 @@ def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, b
 
     # the seconds of the first item must not include the work of a first call
     answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **options))
-    how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
-    return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **options)
+    return UnmaskLM(
+        lm,
+        record=str(make_directory(own) / REQUESTS),
+        resume=True,
+        batch_size=batch,
+        seed=seed,
+        max_gen_toks=asking.tokens,
+        **options,
+    )
 
 
 def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
