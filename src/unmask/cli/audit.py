@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from unmask.cli.options import Answer, Count, File, Named, Switch, Text, Word, refuse
+from unmask.core.entries import perhaps
 
 
 def command(
@@ -116,8 +117,15 @@ def command(
     assert samples is not None
     tokens = read_tokens(samples)
     known.check_origin(read_account(samples, tokens).get("source"), str(samples))
-    revealed = None if order is None else read_tokens(order)
-    result = audit(tokens, known, sampler=sampler, schedule=schedule, steps=steps, filters=filters, order=revealed)
+    result = audit(
+        tokens,
+        known,
+        sampler=sampler,
+        schedule=schedule,
+        steps=steps,
+        filters=filters,
+        order=perhaps(read_tokens, order),
+    )
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
     return Answer(result.to_dict(), rows if verbose else brief)

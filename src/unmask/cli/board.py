@@ -100,8 +100,8 @@ def compare(
     from unmask.experiments.board import Settings
     from unmask.experiments.board.compare import versus
 
-    engine = engine_on(_place(ground), engine)
-    verdicts = versus(first, second, Settings(**vars(ground)), store=store, engine=engine)
+    settings = Settings(**vars(ground))
+    verdicts = versus(first, second, settings, store=store, engine=engine_on(_place(ground), engine))
     text = [verdict.sentence(first, second) for verdict in verdicts]
     each = present(column(verdicts, "budgets"))
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):

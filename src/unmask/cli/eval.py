@@ -49,8 +49,7 @@ def run(
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
-    settings = Settings(**asdict(options))
-    return _answer(evaluate(settings, out=out, engine=engine, workers=workers))
+    return _answer(evaluate(Settings(**asdict(options)), out=out, engine=engine, workers=workers))
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:
@@ -138,8 +137,7 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    about = {"first": names[0], "second": names[1]} | result.to_dict()
-    return Answer(about, [result.sentence(*names), result.counts])
+    return Answer({"first": names[0], "second": names[1], **result.to_dict()}, [result.sentence(*names), result.counts])
 
 
 def _paired(first: Path, second: Path) -> Answer:

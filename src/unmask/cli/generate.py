@@ -123,6 +123,7 @@ def begin(
     if model is None:
         of_open |= arguments.changed(loading, device=loading.device)
     refuse(of_open, "needs an open model, --model NAME")
+
     if model is None:
         refuse({"causal_model": causal_model, "batch": batch}, "needs --model. Add it, or leave the option out")
         from unmask import languages
@@ -193,13 +194,12 @@ def score(
     else:
         pattern = read_tokens(given, hidden=known.vocabulary)
 
-    origin = account.get("origin", {})
     scored = score(tokens, known, pattern, chosen_among=account.get("chosen_among"))
     result = {
         **scored.to_dict(),
         "language": known.source(),
         "source": account.get("source"),
-        "made_by_code": origin.get("code"),
+        "made_by_code": account.get("origin", {}).get("code"),
         "scored_by_code": code(),
     }
     if verbose:

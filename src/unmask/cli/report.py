@@ -63,8 +63,7 @@ def command(
     if bool(directories) == (recipe is not None):
         raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
     if recipe is not None:
-        out = Path(recipe) if out is None else out
-        return measured(recipe, NAMES, out, quick, set, languages, device, svg, open, by)
+        return measured(recipe, NAMES, out or Path(recipe), quick, set, languages, device, svg, open, by)
     changes = {"quick": quick or None, "set": set or None, "languages": languages or None}
     refuse(changes, f"is for --recipe; the results in {directories[0]} are there already")
     for directory in directories:

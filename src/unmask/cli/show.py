@@ -73,13 +73,15 @@ def language(
     if known.end is None:
         ter = metrics.ter_autoregressive(known, length).to_dict()
 
-    result = known.describe() | {
-        "length": length,
-        "entropy_bits": known.entropy(length).map(lambda nats: nats / math.log(2)).to_dict(),
-        "ter": ter,
-        "example": known.render(known.sample(1, length, seed=seed)[0, :SHOWN]),
-    }
-    return Answer(result)
+    return Answer(
+        {
+            **known.describe(),
+            "length": length,
+            "entropy_bits": known.entropy(length).map(lambda nats: nats / math.log(2)).to_dict(),
+            "ter": ter,
+            "example": known.render(known.sample(1, length, seed=seed)[0, :SHOWN]),
+        }
+    )
 
 
 def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
@@ -284,8 +286,13 @@ def _described(entry: Entry, more: Mapping[str, Any]) -> Answer:
     """Return the name with its options, its documentation, and other facts."""
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
-    facts = rows_of({**more, "code": entry.origin})
-    text: list[tuple[str, str] | Grid | str] = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
+    text: list[tuple[str, str] | Grid | str] = [
+        entry.specification,
+        "",
+        *entry.documentation.splitlines(),
+        "",
+        *rows_of({**more, "code": entry.origin}),
+    ]
     return Answer({"name": entry.name, **entry.to_dict(), "documentation": entry.documentation} | dict(more), text)
 
 

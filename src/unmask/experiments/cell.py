@@ -25,7 +25,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import chain
@@ -86,10 +86,7 @@ class Jobs(Registry[Any]):
         return [*sorted(INDEX), *super().names()]
 
     def entry(self, name: str) -> Entry:
-        job = find(name)
-        documentation = inspect.getdoc(job.run) or ""
-        origin = f"{job.run.__module__}:{job.run.__qualname__}"
-        return Entry(name, documentation.partition("\n")[0], job.fields, documentation, origin, job.run)
+        return replace(super().entry(name), options=find(name).fields)
 
 
 JOBS = Jobs("job", "unmask.jobs", returns=(list, dict))

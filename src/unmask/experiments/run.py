@@ -264,9 +264,8 @@ class _Drive:
 
         # an interrupt lets running blocks finish, and their answers are kept
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
-            given = self.ready, files, self.how, interrupts, self.store.tell
             with imports(True):
-                engine = ENGINES.make(str(self.how.engine), *given)
+                engine = ENGINES.make(str(self.how.engine), self.ready, files, self.how, interrupts, self.store.tell)
 
             with closing(engine) as answers:
                 for block, answer in answers:

@@ -153,8 +153,19 @@ class CanvasWriter:
             top_p=how.top_p,
             top_k=how.top_k,
         )
-        settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
-        self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
+        self.about = {
+            **about,
+            "model": ideal.about,
+            "how": {
+                "length": self.length,
+                "eos": "fill",
+                "until": [],
+                "chat": False,
+                "system": None,
+                **self.options,
+            },
+            "context": None,
+        }
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""

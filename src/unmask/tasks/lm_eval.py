@@ -185,18 +185,20 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         self.cache_hook.add_partial("generate_until", request.args, answer.text)
                         if index not in missing:
                             continue
-                        about = {
-                            "row": row,
-                            "prompt_tokens": answer.given,
-                            "tokens": len(answer.tokens),
-                            "reason": answer.reason,
-                            "model_calls": answer.model_calls,
-                            "batch": len(part),
-                            "seconds": seconds / len(part),
-                            "options": options,
-                            "text": answer.text,
-                        }
-                        self._record(request, about)
+                        self._record(
+                            request,
+                            {
+                                "row": row,
+                                "prompt_tokens": answer.given,
+                                "tokens": len(answer.tokens),
+                                "reason": answer.reason,
+                                "model_calls": answer.model_calls,
+                                "batch": len(part),
+                                "seconds": seconds / len(part),
+                                "options": options,
+                                "text": answer.text,
+                            },
+                        )
 
         return texts
 
@@ -232,14 +234,16 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
         for index, request in enumerate(requests):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
-            about = {
-                "nats": nats[index],
-                "standard_error": variance[index] ** 0.5,
-                "model_calls": model_calls[index],
-                "seconds": seconds[index],
-                "windows": owners.count(index),
-            }
-            self._record(request, about)
+            self._record(
+                request,
+                {
+                    "nats": nats[index],
+                    "standard_error": variance[index] ** 0.5,
+                    "model_calls": model_calls[index],
+                    "seconds": seconds[index],
+                    "windows": owners.count(index),
+                },
+            )
         return nats
 
     def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:

@@ -136,8 +136,8 @@ def _logged(path: Path) -> list[Outcome]:
                 left_out.append(f"{task} ({metric})")
                 continue
             for item, (doc, score) in items.items():
-                about: dict[str, Any] = {"model": model, "task": f"{task}: {metric}", "item": item}
-                outcomes.append(Outcome(right=float(score), **about, **costs.get((task, doc), {})))
+                cost = costs.get((task, doc), {})
+                outcomes.append(Outcome(model=model, task=f"{task}: {metric}", item=item, right=float(score), **cost))
 
     if not outcomes:
         raise UnmaskError(

@@ -78,8 +78,12 @@ class Writer:
             self.model = model.without(self.ends)
 
         self.options = self._options()
-        own = {"model": model.source(), "how": self._settings(), "context": model.length}
-        self.about = dict(about or {}) | own
+        self.about = {
+            **(about or {}),
+            "model": model.source(),
+            "how": self._settings(),
+            "context": model.length,
+        }
 
     def _options(self) -> dict[str, Any]:
         """Options of `generate`."""

@@ -132,8 +132,12 @@ def _counted(source: Source, amount: Amount, sampling: Sampling, rows: int, firs
 
 def absent(ser: float, most: int) -> Record:
     """The record of a target that is out of reach."""
-    note = f"SER is above {ser:g} at all measured steps up to {most}"
-    return {"measure": "steps_for_ser", "value": None, "n": 0, "note": note}
+    return {
+        "measure": "steps_for_ser",
+        "value": None,
+        "n": 0,
+        "note": f"SER is above {ser:g} at all measured steps up to {most}",
+    }
 
 
 def described(steps: Estimate, at: Counted) -> list[Record]:
