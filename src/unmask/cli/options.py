@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -103,18 +104,15 @@ def show(result: Mapping[str, Any], as_json: bool = False, text: Printed | None 
     if as_json:
         print(json.dumps(finite(result), allow_nan=False))
         return
-    named: list[tuple[str, str]] = []
-    for one in (*(tables.rows_of(result) if text is None else text), None):
-        if isinstance(one, tuple) and not isinstance(one, Grid):
-            named.append(one)
-            continue
-        if named:
-            print("\n".join(tables.lines(named)))
-            named = []
-        if isinstance(one, Grid):
-            print("\n".join([*tables.grid(*one), ""]))
-        elif one is not None:
-            print(plain(one))
+    for kind, group in groupby(tables.rows_of(result) if text is None else text, type):
+        parts: list[Any] = list(group)
+        if kind is tuple:
+            print("\n".join(tables.lines(parts)))
+        elif kind is Grid:
+            for grid in parts:
+                print("\n".join([*tables.grid(*grid), ""]))
+        else:
+            print("\n".join(map(plain, parts)))
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,11 @@ def answer_of(published: Published[Any]) -> Answer:
     text: list[Grid | str] = []
     if shown.metrics:
         text.append(Grid(*table(shown)))
-    text += [*summary(shown), *starmap("network {}: {}".format, networks.items()), ""]
-    size = f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser."
-    return Answer(about, [*text, str(published.page), size])
+    text += [
+        *summary(shown),
+        *starmap("network {}: {}".format, networks.items()),
+        "",
+        str(published.page),
+        f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser.",
+    ]
+    return Answer(about, text)

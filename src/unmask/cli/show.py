@@ -239,8 +239,10 @@ def doctor() -> Answer:
     from unmask.core.files import version
 
     needs = re.findall(r"^([\w.-]+).*; extra == [\"'](.+)[\"']", "\n".join(requires("unmask") or ()), re.MULTILINE)
-    versions = {name: version(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
-    versions |= {"python": platform.python_version()}
+    versions = {
+        **{name: version(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")},
+        "python": platform.python_version(),
+    }
     extras = dict[str, bool]()
     for package, name in needs:
         if name not in LEFT_OUT:

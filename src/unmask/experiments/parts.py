@@ -42,7 +42,7 @@ class Part(NamedTuple):
         if self.parts == 1:
             return [*cells]
         groups = _groups(cells)
-        own = {*[*dict.fromkeys(groups)][self.number - 1 :: self.parts]}
+        own = set(list(dict.fromkeys(groups))[self.number - 1 :: self.parts])
         return [cell for cell, group in zip(cells, groups, strict=True) if group in own]
 
     def beside(self, store: Path) -> Path:

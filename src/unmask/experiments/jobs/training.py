@@ -106,15 +106,13 @@ class Teaching:
         shape = student.shape(self.kind, noise)
         how = self.recipe(student, noise)
         trained = train_at(place, student.q, shape, how, student.device, label=student.language)
-        return records_of(
-            {
-                "excess_percent": trained.validation.excess_percent,
-                "loss_nats_per_token": trained.validation.loss,
-                "entropy_nats_per_token": student.q.entropy(shape.length).map(lambda nats: nats / shape.length),
-                "training_steps": exactly(float(trained.steps)),
-            },
-            None,
-        )
+        numbers = {
+            "excess_percent": trained.validation.excess_percent,
+            "loss_nats_per_token": trained.validation.loss,
+            "entropy_nats_per_token": student.q.entropy(shape.length).map(lambda nats: nats / shape.length),
+            "training_steps": exactly(float(trained.steps)),
+        }
+        return records_of(numbers, None)
 
 
 def _check_training(student: Student, teaching: Teaching) -> None:
