@@ -133,9 +133,9 @@ def engine_on(device: str, engine: Engine = None) -> str:
     return "local" if choose_device(device).type == "cpu" else "here"
 
 
-def browse(page: Path, asked: bool) -> None:
-    """Open a page in the browser, if that is asked for."""
-    if asked:
+def browse(page: Path, wanted: bool) -> None:
+    """Open a page in the browser, if that is wanted."""
+    if wanted:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())

@@ -145,6 +145,7 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = entries.chosen(how.length, task.length)
+
         self.options = tempered(
             how.sampler or USUAL,
             how.temperature,

@@ -179,6 +179,7 @@ def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
             "budget": None,
             "model_calls": None,
         }
+
         against = by_name.get((m.language, m.length, settings.against))
         rows += [about | one for one in chain(*map(of_point, m.points), of_curve(m, settings, against))]
     return rows

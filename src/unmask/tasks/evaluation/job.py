@@ -144,8 +144,8 @@ def evaluation(
                 causal_model=causal_model,
                 **vars(loading),
             )
-        asked = [(items[row // each], row % each) for row in range(first_row, first_row + rows)]
-        chosen, numbers = zip(*asked, strict=True)
+        requests = [(items[row // each], row % each) for row in range(first_row, first_row + rows)]
+        chosen, numbers = zip(*requests, strict=True)
         samples = write(chosen, numbers, first_row, seed)
 
     answered = torch.tensor(entries.column(samples, "answered"))

@@ -57,6 +57,7 @@ def read(directory: str | Path) -> list[Sample]:
             f"there are no records in {cut(str(directory))}",
             "`unmask eval --out DIR` writes them, and `unmask eval check DIR` makes them from a sweep",
         )
+
     try:
         return samples.read(file)
     except UnmaskError as error:
