@@ -43,8 +43,10 @@ def _writer(task: str, how: How, data: str, digest: str, contents: str, **model:
         "threads": torch.get_num_threads(),
         "device": "cpu",
     }
+
     if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
+
     reader = loaded(contents, **model)
     if reader.body.device.type == "cuda":
         about["device"] = torch.cuda.get_device_name(reader.body.device)
