@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from unmask.cli.main import COMMANDS
+from unmask.cli.main import COMMANDS, PLACES
 
 
 def every() -> dict[str, Callable[..., Any]]:
     found = {}
-    for name, (place, _) in COMMANDS.items():
-        module, _, attribute = place.partition(":")
-        found |= dict(_inside(name, getattr(import_module(module), attribute or "command")))
+    for name in COMMANDS:
+        module, _, attribute = PLACES.get(name, name).partition(":")
+        found |= dict(_inside(name, getattr(import_module(f"unmask.cli.{module}"), attribute or "command")))
     return found
 
 

@@ -39,12 +39,10 @@ def calls(monkeypatch):
             raise made.error
         made.append((path, language, batch_size, json))
 
-    module = ModuleType("fake_command")
+    module = ModuleType("unmask.cli.fake")
     module.command = command
-    monkeypatch.setitem(sys.modules, "fake_command", module)
-    fake = ("fake_command", "does nothing")
-    monkeypatch.setitem(cli.COMMANDS, "fake", fake)
-    monkeypatch.setitem(cli.GROUPS["Try"], "fake", fake)
+    monkeypatch.setitem(sys.modules, "unmask.cli.fake", module)
+    monkeypatch.setitem(cli.GROUPS["Try"], "fake", "does nothing")
     return made
 
 
@@ -61,7 +59,7 @@ def test_an_answer_is_printed_as_text_or_as_json_before_its_failure(calls, capsy
         """Count."""
         return Answer({"rows": rows}, [("sequences", f"{rows} of 8")], "" if rows else "there are none")
 
-    monkeypatch.setattr(sys.modules["fake_command"], "command", command)
+    monkeypatch.setattr(sys.modules["unmask.cli.fake"], "command", command)
     assert (run("fake", "3"), capsys.readouterr()) == (0, ("sequences  3 of 8\n", ""))
     assert (run("fake", "3", "--json"), capsys.readouterr()) == (0, ('{"rows": 3}\n', ""))
     assert (run("fake", "0", "--json"), capsys.readouterr()) == (
@@ -174,14 +172,14 @@ def test_what_others_raise_is_no_defect_of_ours(calls, capsys):
 PROGRAM = """
 import sys
 from types import ModuleType
-from unmask.cli.main import COMMANDS, GROUPS, main
+from unmask.cli.main import GROUPS, main
 
 def command() -> None:
     print("what was asked for")
 
-sys.modules["fake_command"] = ModuleType("fake_command")
-sys.modules["fake_command"].command = command
-COMMANDS["fake"] = GROUPS["Try"]["fake"] = ("fake_command", "prints")
+sys.modules["unmask.cli.fake"] = ModuleType("unmask.cli.fake")
+sys.modules["unmask.cli.fake"].command = command
+GROUPS["Try"]["fake"] = "prints"
 sys.exit(main())
 """
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from unmask.cli.options import Answer, Count, File, Named, Switch, Text, Word, refuse
+from unmask.core.entries import perhaps
 
 
 def command(
@@ -72,8 +73,11 @@ def command(
     from unmask.core.errors import UnmaskError, cut
 
     if samples is not None and samples.suffix == ".py":
-        problem = f"{cut(str(samples))} is a program; expected the samples that it wrote, .npy or .jsonl"
-        raise UnmaskError(f"{problem}. `unmask.testing.assert_law(loop)` tests a function (docs/test-your-decoder.md)")
+        raise UnmaskError(
+            f"{cut(str(samples))} is a program",
+            "expected the samples that it wrote, .npy or .jsonl. "
+            "`unmask.testing.assert_law(loop)` tests a function (docs/test-your-decoder.md)",
+        )
 
     from numpy import save
 
@@ -91,8 +95,7 @@ def command(
             raise UnmaskError("SAMPLES with --language and --endpoint exclude each other. Leave one of them out")
         if out is not None:
             check_writable(out)
-        how: dict[str, Any] = {"model": model, "draws": draws, "block": block, "timeout": timeout}
-        served = servers.audit(endpoint, **how)
+        served = servers.audit(endpoint, model=model, draws=draws, block=block, timeout=timeout)
         if out is not None:
             write_json(out, served.to_dict())
         return Answer(served.to_dict(), served.table())
@@ -114,9 +117,15 @@ def command(
     assert samples is not None
     tokens = read_tokens(samples)
     known.check_origin(read_account(samples, tokens).get("source"), str(samples))
-    revealed = None if order is None else read_tokens(order)
-    meant: dict[str, Any] = {"sampler": sampler, "schedule": schedule, "steps": steps, "filters": filters}
-    result = audit(tokens, known, **meant, order=revealed)
+    result = audit(
+        tokens,
+        known,
+        sampler=sampler,
+        schedule=schedule,
+        steps=steps,
+        filters=filters,
+        order=perhaps(read_tokens, order),
+    )
     rows = rows_of(result.table())
     brief = list(takewhile(lambda row: not row[0].endswith("detectable"), rows))
     return Answer(result.to_dict(), rows if verbose else brief)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Counts, Engine, Grid, Measuring, engine_on
 from unmask.core.entries import column, present
+from unmask.core.errors import plural
 from unmask.experiments.board.settings import Comparing
 
 Sampler = Annotated[str, "SAMPLER"]
@@ -40,30 +43,31 @@ def run(
         steps: Numbers of steps N of samplers that have a number of steps. (default: from L/32 to 8 L)
         out: Directory of the page, board.json, .csv and the store; created if missing.
     """
-    from dataclasses import asdict
-
-    from unmask.core.errors import plural
     from unmask.experiments.board import Settings
     from unmask.experiments.board.table import HOW_TO_READ, tables
     from unmask.report.publishing import BOARD, left_out, publish
     from unmask.report.results import STORE
 
-    options = by.options(_place(ground))
     settings = Settings(**vars(ground), samplers=samplers, against=against, steps=steps)
-    published = publish(BOARD, settings, out, **options)
+    published = publish(BOARD, settings, out, **by.options(_place(ground)))
     board = published.measured
     files = list(map(str, published.files))
-    text: list[Grid | str] = list(map(_grid, tables(board)))
-    text += [*HOW_TO_READ.format(against=against).splitlines(), *left_out(board), ""]
-
     seeds = plural(board.settings.seeds, "seed")
-    each = f"{seeds} with {board.settings.rows} sequences per budget"
-    text.append(f"{each}; {board.seconds:.0f} s of compute.")
+    text: list[Grid | str] = [
+        *map(_grid, tables(board)),
+        *HOW_TO_READ.format(against=against).splitlines(),
+        *left_out(board),
+        "",
+        f"{seeds} with {board.settings.rows} sequences per budget; {board.seconds:.0f} s of compute.",
+    ]
     if None in column(board.failures, "value"):
         text.append(f"`unmask sweep retry {out / STORE}` measures the skipped samplers again.")
-    about: dict[str, Any] = {"seconds": board.seconds, "files": files}
-    about |= {"failures": list(map(asdict, board.failures))}
-    about |= {"standings": [record for record in board.records if record["budget"] is None]}
+    about = {
+        "seconds": board.seconds,
+        "files": files,
+        "failures": list(map(asdict, board.failures)),
+        "standings": [record for record in board.records if record["budget"] is None],
+    }
     return Answer(about, [*text, *files])
 
 
@@ -96,18 +100,18 @@ def compare(
     from unmask.experiments.board import Settings
     from unmask.experiments.board.compare import versus
 
-    engine = engine_on(_place(ground), engine)
-    verdicts = versus(first, second, Settings(**vars(ground)), store=store, engine=engine)
+    settings = Settings(**vars(ground))
+    verdicts = versus(first, second, settings, store=store, engine=engine_on(_place(ground), engine))
     text = [verdict.sentence(first, second) for verdict in verdicts]
     each = present(column(verdicts, "budgets"))
     for name, budgets in zip((first, second), zip(*each, strict=True), strict=True):
         text.append(f"Fixed budgets of {name}: {'; '.join(dict.fromkeys(budgets))}.")
-    return Answer({"first": first, "second": second, "languages": [verdict.to_dict() for verdict in verdicts]}, text)
+    return Answer({"first": first, "second": second, "languages": list(map(asdict, verdicts))}, text)
 
 
 def _grid(table: Any) -> Grid:
     """A table of the board without its intervals."""
-    rows = [[name, *(value for value, _ in cells)] for name, cells in table.rows]
+    rows = [[name, *map(itemgetter(0), cells)] for name, cells in table.rows]
     return Grid(table.title, table.head, rows)
 
 

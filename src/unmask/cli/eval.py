@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Grid, Switch
+from unmask.core.entries import grouped
+from unmask.core.errors import UnmaskError, needed, plain
 from unmask.core.run import Evaluating
 
 if TYPE_CHECKING:
@@ -45,8 +49,7 @@ def run(
     """
     from unmask.tasks.evaluation import Settings, evaluate
 
-    settings = Settings(**asdict(options))
-    return _answer(evaluate(settings, out=out, engine=engine, workers=workers))
+    return _answer(evaluate(Settings(**asdict(options)), out=out, engine=engine, workers=workers))
 
 
 def show(records: Records, /, *, wrong: Switch = False) -> Answer:
@@ -64,7 +67,6 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
     Args:
         wrong: Print some incorrect answers of each setting, with the reason.
     """
-    from unmask.core.errors import plain
     from unmask.tasks import logs
     from unmask.tasks.evaluation import Evaluation, labels, published, read
     from unmask.tasks.evaluation.records import has_records
@@ -77,12 +79,13 @@ def show(records: Records, /, *, wrong: Switch = False) -> Answer:
         return Answer({"records": str(records), "settings": summary}, [Grid(*grid)])
     evaluation = Evaluation(records, read(records))
     answer = _answer(evaluation)
-    text = list(answer.text or ())
     if not wrong:
         return answer
+
+    text = list(answer.text or ())
     for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
         text.append(f"{label}: {', '.join(f'{why}: {count}' for why, count in group.reasons.items())}")
-        for sample in [sample for sample in group.samples if sample.why][:SHOWN]:
+        for sample in islice(filter(attrgetter("why"), group.samples), SHOWN):
             written = plain(" ".join(sample.text.split()))
             text.append(f"  {sample.item}: {sample.why}; answer {sample.answer!r:.80}; ..{written[-160:]}")
         text.append("")
@@ -134,18 +137,17 @@ def compare(first: Records, second: Records, /, *, first_is: Filters = (), secon
     names = labels([one, other])
     if names[0] == names[1]:
         names = [str(first), str(second)]
-    about = {"first": names[0], "second": names[1]} | result.to_dict()
-    return Answer(about, [result.sentence(*names), result.counts])
+    return Answer({"first": names[0], "second": names[1], **result.to_dict()}, [result.sentence(*names), result.counts])
 
 
 def _paired(first: Path, second: Path) -> Answer:
     """Compare logs of lm-eval or files of items, task by task."""
     from unmask.tasks import logs
 
-    compared, lines = logs.paired(logs.read(first), logs.read(second)), []
-    for task, result in compared.items():
+    lines, tasks = list[str](), {}
+    for task, result in logs.paired(logs.read(first), logs.read(second)).items():
         lines += [f"{task}: {result.sentence(str(first), str(second))}", f"  {result.counts}"]
-    tasks = {task: result.to_dict() for task, result in compared.items()}
+        tasks[task] = result.to_dict()
     return Answer({"first": str(first), "second": str(second), "tasks": tasks}, lines)
 
 
@@ -155,21 +157,18 @@ def _answer(evaluation: Evaluation) -> Answer:
     from unmask.tasks.evaluation.records import labels
     from unmask.tasks.evaluation.table import summary, table
 
-    tasks: dict[str, list[Group]] = {}
-    for group in evaluation.groups:
-        tasks.setdefault(group.settings["task"], []).append(group)
+    groups, place = evaluation.groups, str(evaluation.directory)
+    tasks = grouped(groups, lambda group: group.settings["task"])
     text: list[Grid | str] = [Grid(*table(own)) for own in tasks.values()]
-    for label, group in zip(labels(evaluation.groups), evaluation.groups, strict=True):
+    for label, group in zip(labels(groups), groups, strict=True):
         if group.too_long:
             text.append(f"{label}: {group.too_long}; not in the accuracy.")
-    result = {"records": str(evaluation.directory), "settings": summary(evaluation.groups)}
-    place = str(evaluation.directory)
-    return Answer(result, [*text, f"{place}; its page with all answers: unmask report {shlex.quote(place)}"])
+    text.append(f"{place}; its page with all answers: unmask report {shlex.quote(place)}")
+    return Answer({"records": place, "settings": summary(groups)}, text)
 
 
 def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     """Return the setting of the records that the filters select."""
-    from unmask.core.errors import UnmaskError
     from unmask.tasks.evaluation import groups, labels
 
     for text in filters:
@@ -179,8 +178,10 @@ def _only(samples: Sequence[Any], filters: Sequence[str], flag: str) -> Group:
     every = groups(samples)
     matching = [one for one in every if all(str(one.settings.get(name)) == value for name, value in values.items())]
     if len(matching) != 1:
-        problem = f"{len(matching)} settings match {flag} {' '.join(filters)}".rstrip()
-        raise UnmaskError(f"{problem}; expected one of: {'; '.join(labels(every))}")
+        raise UnmaskError(
+            f"{len(matching)} settings match {flag} {' '.join(filters)}".rstrip(),
+            f"expected one of: {'; '.join(labels(every))}",
+        )
     return matching[0]
 
 
@@ -207,8 +208,6 @@ def lm_eval(*words: str) -> None:
         draws          random masks of a bound (default: 128)
         record         a file with one line per request: errors and model calls
     """
-    from unmask.core.errors import UnmaskError, needed
-
     with needed("lm-eval", "lm-eval"):
         import lm_eval.__main__  # noqa: F401
     from unmask.tasks.lm_eval import run

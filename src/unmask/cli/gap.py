@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from unmask.cli.generate import begin
-from unmask.cli.options import Answer, Count, File, Model, Named, Switch, refuse
+from unmask.cli.options import Answer, Count, File, Model, Named, Switch, browse, refuse
 from unmask.core.entries import given
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
@@ -73,7 +73,6 @@ def command(
     """
     import shlex
     import sys
-    import webbrowser
 
     from unmask import gap, generate
     from unmask.core.errors import UnmaskError, cut
@@ -114,6 +113,5 @@ def command(
                 page(result, written, reshaped(as_denoiser(source), *own), shlex.join(["unmask", *sys.argv[1:]]))
             )
         lines.append(("page", str(out)))
-        if open:
-            webbrowser.open(out.resolve().as_uri())
+        browse(out, open)
     return Answer(result.to_dict(), lines)

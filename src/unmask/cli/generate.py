@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch
+from unmask.cli.options import Answer, Count, File, Model, Name, Named, Samples, Switch, refuse
 from unmask.core import arguments
 from unmask.core.errors import UnmaskError, shown
 from unmask.core.run import Amount, Loading, Prompting, Sampling
@@ -122,12 +122,10 @@ def begin(
     of_open = arguments.changed(prompting, given=prompting.given, prompt=prompting.prompt)
     if model is None:
         of_open |= arguments.changed(loading, device=loading.device)
-    for name in of_open:
-        raise UnmaskError(f"--{name.replace('_', '-')} needs an open model, --model NAME")
+    refuse(of_open, "needs an open model, --model NAME")
+
     if model is None:
-        for name, value in {"causal-model": causal_model, "batch": batch}.items():
-            if value is not None:
-                raise UnmaskError(f"--{name} needs --model. Add it, or leave --{name} out")
+        refuse({"causal_model": causal_model, "batch": batch}, "needs --model. Add it, or leave the option out")
         from unmask import languages
 
         known = languages.load(str(language))
@@ -196,10 +194,14 @@ def score(
     else:
         pattern = read_tokens(given, hidden=known.vocabulary)
 
-    origin = account.get("origin", {})
     scored = score(tokens, known, pattern, chosen_among=account.get("chosen_among"))
-    result = scored.to_dict() | {"language": known.source(), "source": account.get("source")}
-    result |= {"made_by_code": origin.get("code"), "scored_by_code": code()}
+    result = {
+        **scored.to_dict(),
+        "language": known.source(),
+        "source": account.get("source"),
+        "made_by_code": account.get("origin", {}).get("code"),
+        "scored_by_code": code(),
+    }
     if verbose:
         return Answer(result)
 

@@ -9,49 +9,51 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import ChainMap
 from collections.abc import Mapping
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
+from unmask.core.entries import chosen
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 
 GROUPS = {
     "Try": {
-        "demo": ("unmask.cli.report:demo", "reproduce the paper's main result as a web page"),
-        "doctor": ("unmask.cli.show:doctor", "show versions, devices and extras"),
+        "demo": "reproduce the paper's main result as a web page",
+        "doctor": "show versions, devices and extras",
     },
     "Generate and score": {
-        "generate": ("unmask.cli.generate", "generate sequences or text"),
-        "score": ("unmask.cli.generate:score", "measure error rates and perplexity of sequences"),
-        "play": ("unmask.cli.play", "animate one sequence and find its first error"),
-        "gap": ("unmask.cli.gap", "measure the loss by sampling several tokens in one step"),
-        "audit": ("unmask.cli.audit", "test a generation loop for bugs"),
-        "diff": ("unmask.cli.play:diff", "find where two traces begin to differ"),
+        "generate": "generate sequences or text",
+        "score": "measure error rates and perplexity of sequences",
+        "play": "animate one sequence and find its first error",
+        "gap": "measure the loss by sampling several tokens in one step",
+        "audit": "test a generation loop for bugs",
+        "diff": "find where two traces begin to differ",
     },
     "Compare and decide": {
-        "board": ("unmask.cli.board", "rank samplers, or compare two of them"),
-        "eval": ("unmask.cli.eval", "evaluate models and samplers on tasks, and compare them"),
-        "plan": ("unmask.cli.plan", "find the steps that a quality needs, or the model to use: masked or AR"),
+        "board": "rank samplers, or compare two of them",
+        "eval": "evaluate models and samplers on tasks, and compare them",
+        "plan": "find the steps that a quality needs, or the model to use: masked or AR",
     },
     "Models and theory": {
-        "model": ("unmask.cli.model", "time models, judge texts, measure learning errors"),
-        "train": ("unmask.cli.train", "train a network on a language or a text"),
-        "theory": ("unmask.cli.theory", "evaluate theorems: exact values and bounds"),
+        "model": "time models, judge texts, measure learning errors",
+        "train": "train a network on a language or a text",
+        "theory": "evaluate theorems: exact values and bounds",
     },
     "Sweeps and reports": {
-        "sweep": ("unmask.cli.sweep", "run a resumable parameter grid"),
-        "report": (
-            "unmask.cli.report",
-            "build an HTML report from any results, or measure the paper's figures",
-        ),
+        "sweep": "run a resumable parameter grid",
+        "report": "build an HTML report from any results, or measure the paper's figures",
     },
     "Look up": {
-        "show": ("unmask.cli.show", "list languages, samplers, schedules, models, tasks or jobs, or describe one"),
+        "show": "list languages, samplers, schedules, models, tasks or jobs, or describe one",
     },
 }
-COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+COMMANDS = ChainMap(*GROUPS.values())
+# the module of a command with another name, and the function in it; others have `command` in the module of their name
+PLACES = {"demo": "report:demo", "doctor": "show:doctor", "score": "generate:score", "diff": "play:diff"}
 ABOUT = "Measure the errors and the speed of masked diffusion language models."
 RUN = "run"  # the subcommand to run if the first argument is an option
 HELP = ("--help", "-h")
@@ -67,9 +69,7 @@ def main(argv: list[str] | None = None) -> int:
 
     A command that returns a number has it as its exit code: `unmask diff` returns 1 for different traces."""
     _open_streams()
-    arguments = argv
-    if arguments is None:
-        arguments = sys.argv[1:]
+    arguments = chosen(argv, sys.argv[1:])
     debug = "--debug" in arguments
 
     try:
@@ -96,31 +96,25 @@ def _run(words: list[str]) -> int:
         raise UnmaskError("the working directory was removed. Change to a directory that exists") from None
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
-    groups = {title: {name: group[name][1] for name in group} for title, group in GROUPS.items()}
-    code = _guide("unmask", ABOUT, groups, OPTIONS, words)
-    if code is not None:
+    if (code := _guide("unmask", ABOUT, GROUPS, OPTIONS, words)) is not None:
         return code
     from unmask.cli.options import about_of, call, parser_of, show, takes_all
 
-    program, (place, about), words = f"unmask {words[0]}", COMMANDS[words[0]], words[1:]
-    module, _, name = place.partition(":")
-    command = getattr(import_module(module), name or "command")
-    while isinstance(command, Mapping):
+    first, *words = words
+    program, about = f"unmask {first}", COMMANDS[first]
+    module, _, name = PLACES.get(first, first).partition(":")
+    command = getattr(import_module(f"unmask.cli.{module}"), name or "command")
+    if isinstance(command, Mapping):
         if RUN in command and words and words[0].startswith("--") and words[0] not in HELP:
             words = [RUN, *words]
 
-        firsts = {}
-        for name, one in command.items():
-            if isinstance(one, Mapping):
-                one = one[RUN]
-            firsts[name] = about_of(one).partition("\n")[0]
-
+        firsts = {name: about_of(one).partition("\n")[0] for name, one in command.items()}
         options = {"--help": f"show this help; `{program} COMMAND --help` shows that of a command"}
-        code = _guide(program, f"{about[0].upper()}{about[1:]}.", {"commands": firsts}, options, words)
-        if code is not None:
+        about = f"{about[0].upper()}{about[1:]}."
+        if (code := _guide(program, about, {"commands": firsts}, options, words)) is not None:
             return code
-        about, command = firsts[words[0]].rstrip("."), command[words[0]]
-        program, words = f"{program} {words[0]}", words[1:]
+        program, command = f"{program} {words[0]}", command[words[0]]
+        words = words[1:]
 
     own = words
     if takes_all(command):  # later words are those of another program
@@ -149,7 +143,7 @@ def _guide(
     arguments: list[str],
 ) -> int | None:
     """Return None if the first argument is a command; otherwise print the commands and return the exit code."""
-    commands = [name for group in groups.values() for name in group]
+    commands = list(chain(*groups.values()))
     if arguments and arguments[0] in commands:
         return None
     if arguments and arguments[0] not in ("--help", "-h"):
@@ -158,7 +152,7 @@ def _guide(
         word = arguments[0]
         noun, known = "command", commands
         if word.startswith("-"):
-            noun, known = "option", [flag.split()[0] for flags in options for flag in flags.split(", ")]
+            noun, known = "option", ", ".join(options).split(", ")
         if program != "unmask":
             noun = f"{noun} of {program}"
         if sentence := lead(program, word):

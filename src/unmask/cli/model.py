@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unmask.cli.options import Answer, Count, Counts, Grid, Model, Named, Word
+from unmask.core.entries import chosen
 
 if TYPE_CHECKING:
     from unmask.core.estimates import Estimate
@@ -90,25 +91,35 @@ def time(
     failures = [str(error) for error in results if isinstance(error, UnmaskError)]
     if not timings:
         raise UnmaskError(failures[0])
-    rows, first = [timing.to_dict() for timing in timings], timings[0]
+    first = timings[0]
     where = first.device
     if where == "cpu":
         where = f"cpu, {first.threads} threads"
-    head = ["L", "batch", "ms per call", "calls", "MDM, s", "ms per token", "AR, s", "MDM / AR"]
-    head += ["break-even", "N", "GFLOP/s", "MB"]
+    head = [
+        "L",
+        "batch",
+        "ms per call",
+        "calls",
+        "MDM, s",
+        "ms per token",
+        "AR, s",
+        "MDM / AR",
+        "break-even",
+        "N",
+        "GFLOP/s",
+        "MB",
+    ]
     title = f"An MDM with {first.steps} steps compared with AR with a KV cache, on {where}"
     text: list[Grid | str] = [
         Grid(title, head, list(map(_timed, timings))),
         "Times are for a whole batch: medians with quartiles. GFLOP/s: for a model call, and for an AR token.",
     ]
-    text += [f"left out: {failure}" for failure in failures]
-    return Answer(settings | {"timings": rows, "failures": failures}, text)
+    text += map("left out: {}".format, failures)
+    return Answer(settings | {"timings": list(map(Timing.to_dict, timings)), "failures": failures}, text)
 
 
 def _timed(timing: Any) -> list[str]:
-    rates, steps, memory = timing.to_dict(), "any", "-"
-    if timing.break_even_steps is not None:
-        steps = str(timing.break_even_steps)
+    rates, memory = timing.to_dict(), "-"
     if timing.peak_bytes is not None:
         memory = f"{timing.peak_bytes / 1e6:.0f}"
 
@@ -122,7 +133,7 @@ def _timed(timing: Any) -> list[str]:
         f"{timing.ar_seconds:.3g}",
         f"{timing.mdm_seconds / timing.ar_seconds:.3g}",
         f"{timing.break_even_model_calls:.3g}",
-        steps,
+        str(chosen(timing.break_even_steps, "any")),
         " ".join(f"{rates[f'{name}_flop_per_second'] / 1e9:.3g}" for name in ("evaluation", "token")),
         memory,
     ]
@@ -163,10 +174,8 @@ def judge(
 
     import torch
 
-    from unmask.core.estimates import Estimate
     from unmask.core.means import mean
     from unmask.core.samples import read_texts
-    from unmask.core.tables import rows_of
     from unmask.models.open.loading import load_model
     from unmask.planning.judge import judge, token_entropy, tokens_of
 
@@ -181,14 +190,13 @@ def judge(
         "tokens": int(judged.tokens.sum()),
         "judge": model.name,
         "kind": "exact" if model.card.causal else "bound",
-        "perplexity": mean(judged.nats[there]).map(math.exp),
+        "perplexity": mean(judged.nats[there]).map(math.exp).to_dict(),
         "draws_standard_error": float((judged.error[there] ** 2).sum().sqrt() / there.sum()),
         "bits_a_character": nats / math.log(2) / sum(map(len, read)),
-        "token_entropy_nats": mean(entropy),
+        "token_entropy_nats": mean(entropy).to_dict(),
         "model_calls": int(judged.model_calls.sum()),
     }
-    plain = {name: value.to_dict() if isinstance(value, Estimate) else value for name, value in about.items()}
-    return Answer(plain, rows_of(about))
+    return Answer(about)
 
 
 def learning(
@@ -225,7 +233,7 @@ def learning(
         device: Device of the network: auto, cpu or cuda.
     """
     from unmask.core.memory import PLACE_BYTES, fits
-    from unmask.diagnosis.learning import blame, blame_ar, of_language, of_sampler
+    from unmask.diagnosis.learning import Blame, blame, blame_ar, of_language, of_sampler
     from unmask.models.loading import studied
     from unmask.models.trained import Network
 
@@ -262,7 +270,7 @@ def learning(
     if len(parts[0]) == len(head):
         what = "SER and TER"
     text.append(Grid(f"{what}: sampling error and learning error", head[: len(parts[0])], parts))
-    return Answer(about | {"errors": [error.to_dict() for error in errors]}, text)
+    return Answer(about | {"errors": list(map(Blame.to_dict, errors))}, text)
 
 
 def _hidden(row: dict[str, Any]) -> list[str]:
@@ -272,11 +280,13 @@ def _hidden(row: dict[str, Any]) -> list[str]:
 
 
 def _parts(error: Blame) -> list[str]:
-    steps = str(error.steps)
-    if error.steps is None:
-        steps = "AR"
-    ser = [str(error.ser), f"{error.ser_sampling.value:.4g}", spread(error.ser_learning, "+.4f")]
-    columns = [steps, f"{error.model_calls:.4g}", *ser]
+    columns = [
+        str(chosen(error.steps, "AR")),
+        f"{error.model_calls:.4g}",
+        str(error.ser),
+        f"{error.ser_sampling.value:.4g}",
+        spread(error.ser_learning, "+.4f"),
+    ]
     if error.ter_sampling is None or error.ter_learning is None:
         return columns
     return [*columns, f"x {error.ter_sampling.value:.4f}", f"x {spread(error.ter_learning, '.4f')}"]

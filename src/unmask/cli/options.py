@@ -13,13 +13,15 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from unmask.cli.leads import lead
 from unmask.core import run, tables
+from unmask.core.entries import column, picked, several, without
 from unmask.core.errors import UnmaskError, cut, plain, shown, unknown
 from unmask.core.registry import check_name
 
@@ -102,18 +104,15 @@ def show(result: Mapping[str, Any], as_json: bool = False, text: Printed | None 
     if as_json:
         print(json.dumps(finite(result), allow_nan=False))
         return
-    named: list[tuple[str, str]] = []
-    for one in (*(tables.rows_of(result) if text is None else text), None):
-        if isinstance(one, tuple) and not isinstance(one, Grid):
-            named.append(one)
-            continue
-        if named:
-            print("\n".join(tables.lines(named)))
-            named = []
-        if isinstance(one, Grid):
-            print("\n".join([*tables.grid(*one), ""]))
-        elif one is not None:
-            print(plain(one))
+    for kind, group in groupby(tables.rows_of(result) if text is None else text, type):
+        parts: list[Any] = list(group)
+        if kind is tuple:
+            print("\n".join(tables.lines(parts)))
+        elif kind is Grid:
+            for grid in parts:
+                print("\n".join([*tables.grid(*grid), ""]))
+        else:
+            print("\n".join(map(plain, parts)))
 
 
 @dataclass(frozen=True)
@@ -132,6 +131,14 @@ def engine_on(device: str, engine: Engine = None) -> str:
     from unmask.models.trained.checkpoints import choose_device
 
     return "local" if choose_device(device).type == "cpu" else "here"
+
+
+def browse(page: Path, wanted: bool) -> None:
+    """Open a page in the browser, if that is wanted."""
+    if wanted:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
@@ -191,8 +198,7 @@ class Option(NamedTuple):
 
 def parser_of(program: str, command: Callable[..., Any]) -> Parser:
     summary, _, details = about_of(command).partition("\n\n")
-    form = argparse.RawDescriptionHelpFormatter
-    parser = Parser(program, description=summary, epilog=details, formatter_class=form)
+    parser = Parser(program, description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     places = []
     for one in options_of(command):
@@ -258,37 +264,31 @@ def call(program: str, command: Callable[..., Any], words: Sequence[str]) -> Any
     given = {}
     for name, value in vars(read).items():
         if isinstance(value, list):
-            given[name] = tuple(value)
-        elif value is not None:
+            value = tuple(value)
+        if value not in (None, ()):
             given[name] = value
 
     for name, noun in NOUNS.items():
-        value = given.get(name, ())
-        if isinstance(value, str):
-            value = (value,)
-        for one in value:
+        for one in several(given.get(name, ())):
             check_name(noun, one)
 
-    missing = [label for name, label in parser.required.items() if given.get(name, ()) == ()]
-    if missing:
-        raise UnmaskError(f"{program} needs {' and '.join(missing)}. For example: {_example(command)}")
+    if missing := without(parser.required, given):
+        raise UnmaskError(f"{program} needs {' and '.join(missing.values())}. For example: {_example(command)}")
 
-    places, named, kinds = [], {}, get_type_hints(command)
-    for parameter in inspect.signature(command).parameters.values():
-        value = given.get(parameter.name, parameter.default)
-        kind: Any = kinds[parameter.name]
-        if is_dataclass(kinds[parameter.name]):
-            inside = {field.name: given[field.name] for field in fields(kind) if field.name in given}
+    signature, kinds = inspect.signature(command), get_type_hints(command)
+    bound = signature.bind_partial()
+    for name, parameter in signature.parameters.items():
+        value = given.get(name, parameter.default)
+        kind: Any = kinds[name]
+        if is_dataclass(kinds[name]):
+            inside = picked(given, column(fields(kind), "name"))
             if parameter.default is EMPTY:
                 value = kind(**inside)
             else:
                 value = replace(parameter.default, **inside)
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            named[parameter.name] = value
-        else:
-            places.append(value)
+        bound.arguments[name] = value
 
-    return command(*places, **named)
+    return command(*bound.args, **bound.kwargs)
 
 
 def _no_option(program: str, name: str, known: Sequence[str]) -> UnmaskError:
@@ -299,7 +299,7 @@ def _no_option(program: str, name: str, known: Sequence[str]) -> UnmaskError:
 
 def takes_all(command: Callable[..., Any]) -> bool:
     """Return whether a command passes all its words, `*words`, to another program."""
-    return any(one.kind is one.VAR_POSITIONAL for one in inspect.signature(command).parameters.values())
+    return inspect.Parameter.VAR_POSITIONAL in column(inspect.signature(command).parameters.values(), "kind")
 
 
 def options_of(command: Callable[..., Any]) -> Iterator[Option]:
@@ -311,13 +311,9 @@ def options_of(command: Callable[..., Any]) -> Iterator[Option]:
     for parameter in inspect.signature(command).parameters.values():
         if is_dataclass(kind := kinds[parameter.name]):
             inside, hints = about | _arguments(kind), get_type_hints(kind, include_extras=True)
-            for field in fields(kind):
-                default = field.default
-                if parameter.default is not EMPTY:
-                    default = getattr(parameter.default, field.name)
-                if default is MISSING:
-                    default = EMPTY
-                entries.append((field.name, hints[field.name], default, inside.get(field.name, "")))
+            for name, own in inspect.signature(kinds[parameter.name]).parameters.items():
+                default = getattr(parameter.default, name, own.default)
+                entries.append((name, hints[name], default, inside.get(name, "")))
         else:
             entries.append((parameter.name, kind, parameter.default, about.get(parameter.name, "")))
             if parameter.kind is not parameter.KEYWORD_ONLY:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from unmask.cli.options import Answer, Count, File, Model, Named, Number, Portion, Switch, Word, refuse
-from unmask.core.entries import chosen, given, perhaps
+from unmask.core.entries import chosen, given, mapped, perhaps
+from unmask.core.errors import UnmaskError
 
 SUBJECTS = (
     "--language (a known language)",
@@ -83,8 +85,6 @@ def command(
         budget_ms: Largest acceptable time per sample of the records, in ms.
         verbose: Print all numbers, also of the optimal schedule.
     """
-    from unmask.core.errors import UnmaskError
-
     times = None
     if ar_token_ms is not None and step_ms is not None:
         times = (ar_token_ms, step_ms)
@@ -93,9 +93,11 @@ def command(
 
     of_records: dict[str, Any] = {"task": task, "budget_ms": budget_ms}
     if prompts is not None or texts is not None:
-        others = of_records | {"language": language, "results": results or None, "batch": batch}
-        others |= _unless("kl", metric=metric)
-        refuse(others, "does not apply to an open model with prompts or texts. Leave it out")
+        others = {**of_records, "language": language, "results": results or None, "batch": batch}
+        refuse(
+            others | _unless("kl", metric=metric),
+            "does not apply to an open model with prompts or texts. Leave it out",
+        )
         how = {"schedule": schedule, "target": target, "times": times, "seed": seed} | given({"length": length})
         return _of_open(model, card, device, prompts, texts, verbose, how)
 
@@ -119,8 +121,16 @@ def command(
         )
 
     if results:
-        others = {"language": language, "model": model, "length": length, "metric": metric, "batch": batch}
-        others |= {"ar_token_ms": ar_token_ms, "step_ms": step_ms, "sampler": sampler}
+        others = {
+            "language": language,
+            "model": model,
+            "length": length,
+            "metric": metric,
+            "batch": batch,
+            "ar_token_ms": ar_token_ms,
+            "step_ms": step_ms,
+            "sampler": sampler,
+        }
         refuse(others, "does not apply to records. Leave it out")
         return _of_records(results, target, task, budget_ms)
 
@@ -138,7 +148,6 @@ def _unless(usual: str, **given: str | None) -> dict[str, str | None]:
 
 
 def _check_trained(model: str) -> None:
-    from unmask.core.errors import UnmaskError
     from unmask.models.loading import is_trained
 
     if not is_trained(model):
@@ -157,7 +166,6 @@ def _of_open(
     verbose: bool,
     how: dict[str, Any],
 ) -> Answer:
-    from unmask.core.errors import UnmaskError
     from unmask.core.samples import read_texts
     from unmask.models.open.loading import load_model
     from unmask.models.open.prompted import read_prompts
@@ -177,15 +185,14 @@ def _of_records(results: tuple[Path, ...], target: float, task: str | None, budg
     from unmask.tasks.evaluation import groups, read
     from unmask.tasks.evaluation.compare import advise
 
-    settings = groups([sample for path in results for sample in read(path)])
+    settings = groups(list(chain(*map(read, results))))
     if task is not None:
         name = task.partition("(")[0]
         settings = [group for group in settings if str(group.settings["task"]).partition("(")[0] == name]
     right = round(1 - target, 12)
     advice = advise(settings, right, budget and budget / 1000)
-    beside = (("at AR's time", advice.at_time), ("at AR's compute", advice.at_flops))
-    lines = [("target", f"accuracy of at least {right:.4g}"), ("advice", advice.text)]
-    lines += [(name, str(option)) for name, option in beside if option is not None]
+    beside = given({"at AR's time": advice.at_time, "at AR's compute": advice.at_flops})
+    lines = [("target", f"accuracy of at least {right:.4g}"), ("advice", advice.text), *mapped(str, beside).items()]
     return Answer(advice.to_dict() | {"target": float(target)}, lines)
 
 
@@ -193,7 +200,6 @@ def _of_sampler(
     language: str, sampler: str, target: float, length: int | None, schedule: str, times: tuple[float, float] | None
 ) -> Answer:
     """Return the least measured number of steps at which a sampler reaches the target."""
-    from unmask.core.errors import UnmaskError
     from unmask.experiments.jobs.sources import Amount, Source
     from unmask.experiments.jobs.steps import steps_for_ser
     from unmask.planning.plan import check_times
@@ -227,7 +233,6 @@ def _of_sampler(
 def _of_language(
     language: str | None, model: str | None, metric: Any, target: float, length: int | None, how: How, verbose: bool
 ) -> Answer:
-    from unmask.core.errors import UnmaskError
     from unmask.planning.plan import plan
 
     if model is None:

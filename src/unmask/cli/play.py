@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unmask.cli.generate import begin
-from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, refuse
-from unmask.core.entries import given
+from unmask.cli.options import Answer, Count, Model, Named, Switch, Text, Word, browse, refuse
+from unmask.core.entries import given, perhaps
 from unmask.core.run import Amount, Loading, Prompting, Sampling
 
 PAGE = Path("play.html")
@@ -90,16 +90,22 @@ def command(
     from unmask.samplers import trace as traces
     from unmask.samplers.generation import reshaped
 
+    known = perhaps(languages.load, language)
     if trace is not None:
-        made_here: dict[str, object] = {"against": against, "steps": sampling.steps, "length": length, "rows": rows}
-        made_here |= {"causal_model": causal_model, "prompt": prompt}
+        made_here: dict[str, object] = {
+            "against": against,
+            "steps": sampling.steps,
+            "length": length,
+            "rows": rows,
+            "causal_model": causal_model,
+            "prompt": prompt,
+        }
         if not gap:
             made_here |= {"model": model, "card": loading.card}
         refuse(made_here, f"does not apply to a trace. Leave it out, or leave out {cut(str(trace))}")
         if gap and model is None and language is None:
             raise UnmaskError("--gap needs the model that wrote the trace. Add --model, or --language")
         read = traces.read(trace)
-        known = None if language is None else languages.load(language)
         if known is not None:
             known.check_origin(read.source, str(trace))
         source: Any = known if model is None else of_command(model, loading)
@@ -110,17 +116,13 @@ def command(
         amount, prompts = Amount(rows=rows, length=length, seed=seed), Prompting(prompt=prompt)
         of_language = language if model is None else None
         loaded, start, reader = begin(of_language, model, amount, prompts, loading, causal_model, usual=USUAL)
-        known = None if language is None else languages.load(language)
         how = {"language": known, "gap": gap, "row": row, "seed": seed} | start
         how |= given(asdict(sampling))
         if reader is not None:
             how["symbols"] = lambda token: reader.written([token])
         player = play(loaded, against=against, **how)
     player.write(out, shlex.join(["unmask", *sys.argv[1:]]))
-    if open:
-        import webbrowser
-
-        webbrowser.open(out.resolve().as_uri())
+    browse(out, open)
     return Answer({"file": str(out)} | player.to_dict(), [*player.table(), ("file", str(out))])
 
 
@@ -146,11 +148,8 @@ def diff(a: Annotated[Path, "A"], b: Annotated[Path, "B"], /, *, row: Count = No
     from unmask.samplers.trace import read
 
     traces = [read(a), read(b)]
-    if row is not None:
-        many = [len(trace.rows) > 1 for trace in traces]
-        traces = [
-            trace.of([arguments.whole("row", row, 0, len(trace.rows) - 1)]) if several else trace
-            for trace, several in zip(traces, many, strict=True)
-        ]
+    for number, trace in enumerate(traces):
+        if row is not None and len(trace.rows) > 1:
+            traces[number] = trace.of([arguments.whole("row", row, 0, len(trace.rows) - 1)])
     result = difference(*traces)
     return Answer(result.to_dict(), result.lines(), status=int(not result.equal))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word
+from unmask.cli.options import Answer, Assignments, Grid, Languages, Measuring, Switch, Word, browse, refuse
 from unmask.core.entries import mapped
+from unmask.core.errors import UnmaskError, cut, unknown
 
 if TYPE_CHECKING:
     from unmask.report.publishing import Published
@@ -58,16 +60,12 @@ def command(
         out: Directory of the page, its numbers and networks; created if missing. (default: report, or the recipe)
         svg: Also write the first three figures as SVG files, for a talk.
     """
-    from unmask.core.errors import UnmaskError, cut
-
     if bool(directories) == (recipe is not None):
         raise UnmaskError("name either directories with results, or --recipe: unmask report --recipe figure-1 --quick")
     if recipe is not None:
-        out = Path(recipe) if out is None else out
-        return measured(recipe, NAMES, out, quick, set, languages, device, svg, open, by)
-    changes = {"quick": quick, "set": set, "languages": languages}
-    if given := [name for name, value in changes.items() if value]:
-        raise UnmaskError(f"--{given[0]} is for --recipe; the results in {directories[0]} are there already")
+        return measured(recipe, NAMES, out or Path(recipe), quick, set, languages, device, svg, open, by)
+    changes = {"quick": quick or None, "set": set or None, "languages": languages or None}
+    refuse(changes, f"is for --recipe; the results in {directories[0]} are there already")
     for directory in directories:
         if not directory.exists():  # said here, before slow imports
             way = f"Measure it: --recipe {directory}" if str(directory) in NAMES else "Measure with `unmask sweep run`"
@@ -119,24 +117,17 @@ def measured(
     by: Measuring,
 ) -> Answer:
     """Measure a recipe and draw its page."""
-    import webbrowser
-
-    from unmask.core.errors import unknown
     from unmask.report.publishing import Selection, page_of, publish
 
     if name not in names:
         raise unknown("recipe", name, names)
-    options = by.options(device or "cpu")
     cells = Selection(f"{name}-quick" if quick else name, changes, languages, device)
-    published = publish(page_of(name), cells, out, svg, **options)
-    if open:
-        webbrowser.open(published.page.as_uri())
+    published = publish(page_of(name), cells, out, svg, **by.options(device or "cpu"))
+    browse(published.page, open)
     return answer_of(published)
 
 
 def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> Answer:
-    import webbrowser
-
     from unmask.report import publishing
     from unmask.report.publishing import PAGE, check_directory
 
@@ -144,16 +135,20 @@ def _read(directories: tuple[Path, ...], out: Path, svg: bool, open: bool) -> An
     check_directory(out, PAGE)
     shown, files = publishing.report(directories, out, svg)
     page = (out / PAGE).resolve()
-    about: dict[str, Any] = {"page": str(page), "files": list(map(str, files))}
-    about |= {"points": len(shown.results.points), "missing": shown.results.missing, "verdict": None}
+    about: dict[str, Any] = {
+        "page": str(page),
+        "files": list(map(str, files)),
+        "points": len(shown.results.points),
+        "missing": shown.results.missing,
+        "verdict": None,
+    }
 
     text = []
     if shown.metrics:
         text.append(shown.verdict.sentence)
         about["verdict"] = {"sentence": shown.verdict.sentence, "numbers": shown.verdict.numbers}
     text += [*shown.results.missing, f"{page}, {page.stat().st_size / 1e6:.1f} MB"]
-    if open:
-        webbrowser.open(page.as_uri())
+    browse(page, open)
     return Answer(about | {"seconds": perf_counter() - began}, text)
 
 
@@ -164,13 +159,22 @@ def answer_of(published: Published[Any]) -> Answer:
 
     shown = published.shown
     networks = mapped(str, shown.results.networks)
-    about: dict[str, Any] = {"page": str(published.page), "files": list(map(str, published.files))}
-    about |= {"networks": networks, "seconds": published.seconds, "records": records(shown.results)}
-    cards = shown.view.cards(shown.results, shown.state)
-    about |= {"sentences": [f"{number}: {words}" for number, words in cards]}
+    about = {
+        "page": str(published.page),
+        "files": list(map(str, published.files)),
+        "networks": networks,
+        "seconds": published.seconds,
+        "records": records(shown.results),
+        "sentences": list(starmap("{}: {}".format, shown.view.cards(shown.results, shown.state))),
+    }
     text: list[Grid | str] = []
     if shown.metrics:
         text.append(Grid(*table(shown)))
-    text += [*summary(shown), *(f"network {name}: {directory}" for name, directory in networks.items()), ""]
-    size = f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser."
-    return Answer(about, [*text, str(published.page), size])
+    text += [
+        *summary(shown),
+        *starmap("network {}: {}".format, networks.items()),
+        "",
+        str(published.page),
+        f"{published.page.stat().st_size / 1e6:.1f} MB, {published.seconds:.0f} s; open it in any browser.",
+    ]
+    return Answer(about, text)

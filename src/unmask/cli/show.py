@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from dataclasses import replace
+from itertools import starmap
+from operator import attrgetter
+from typing import Annotated, Any
 
 from unmask.cli.options import Answer, Count, File, Grid, Named, Switch, refuse
-from unmask.core.entries import given, mapped
-
-if TYPE_CHECKING:
-    from unmask.core.registry import Entry, Registry
+from unmask.core.entries import column, given, mapped, without
+from unmask.core.errors import UnmaskError
+from unmask.core.registry import Entry, Registry
+from unmask.core.specs import parse
+from unmask.core.tables import rows_of
 
 SHOWN = 60  # tokens of an example
 PREDICTS = {"same": "the token at the same position"}
@@ -66,13 +73,15 @@ def language(
     if known.end is None:
         ter = metrics.ter_autoregressive(known, length).to_dict()
 
-    result = known.describe() | {
-        "length": length,
-        "entropy_bits": known.entropy(length).map(lambda nats: nats / math.log(2)).to_dict(),
-        "ter": ter,
-        "example": known.render(known.sample(1, length, seed=seed)[0, :SHOWN]),
-    }
-    return Answer(result)
+    return Answer(
+        {
+            **known.describe(),
+            "length": length,
+            "entropy_bits": known.entropy(length).map(lambda nats: nats / math.log(2)).to_dict(),
+            "ter": ter,
+            "example": known.render(known.sample(1, length, seed=seed)[0, :SHOWN]),
+        }
+    )
 
 
 def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
@@ -88,12 +97,6 @@ def sampler(sampler: Annotated[str | None, "SAMPLER"] = None, /) -> Answer:
     Args:
         sampler: Name of a sampler, package.module:Name or file.py:Name.
     """
-    import inspect
-    from contextlib import suppress
-    from dataclasses import replace
-
-    from unmask.core.errors import UnmaskError
-    from unmask.core.specs import parse
     from unmask.samplers import SAMPLERS
 
     if sampler is None:
@@ -125,7 +128,6 @@ def schedule(schedule: Annotated[str | None, "SCHEDULE"] = None, /, *, steps: in
         schedule: Name of a schedule, optionally with options in brackets.
         steps: Number of steps for which the fractions are printed, unless a language is needed to fit them.
     """
-    from unmask.core.specs import parse
     from unmask.samplers.schedules import SCHEDULES, deltas, is_fitted
 
     if schedule is None:
@@ -165,7 +167,7 @@ def model(model: Annotated[str | None, "MODEL"] = None, /) -> Answer:
         ("attention", card.attention),
         ("predicts", PREDICTS.get(card.prediction, "the next position's token")),
         ("context", f"{card.context} tokens"),
-        ("special tokens", ", ".join(f"{name} {number}" for name, number in tokens.items())),
+        ("special tokens", ", ".join(starmap("{} {}".format, tokens.items()))),
     ]
     if any(card.frame):
         rows.append(("frame", " .. ".join(" ".join(map(str, part)) for part in card.frame)))
@@ -190,15 +192,19 @@ def task(task: Annotated[str | None, "TASK"] = None, /, *, data: File = None) ->
         task: Name of a task, with options.
         data: File of the items, for a task of your own that reads one.
     """
-    from unmask.core.specs import parse
     from unmask.tasks import TASKS
 
     if task is None:
         return _listed({"tasks": TASKS})
     known = TASKS.make(task)
-    more = {"tokens of an answer": known.length, "stop strings": list(known.until), "items from": known.source}
     items = known.items(data)
-    more |= {"items": len(items), "first question": known.prompt(items[0])}
+    more = {
+        "tokens of an answer": known.length,
+        "stop strings": list(known.until),
+        "items from": known.source,
+        "items": len(items),
+        "first question": known.prompt(items[0]),
+    }
     return _described(TASKS.entry(parse("task", task)[0]), more)
 
 
@@ -228,22 +234,26 @@ def doctor() -> Answer:
         unmask doctor --json
     """
     import platform
-    import re
     from importlib.metadata import requires
 
     from unmask.core.files import version
 
-    needs: dict[str, list[str]] = {}
-    for requirement in requires("unmask") or ():
-        if (optional := re.match(r"([\w.-]+).*; extra == [\"'](.+)[\"']", requirement)) is not None:
-            needs.setdefault(optional[2], []).append(optional[1])
-    versions = {name: version(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")}
-    versions |= {"python": platform.python_version()}
-    extras = {name: all(map(version, packages)) for name, packages in needs.items() if name not in LEFT_OUT}
+    needs = re.findall(r"^([\w.-]+).*; extra == [\"'](.+)[\"']", "\n".join(requires("unmask") or ()), re.MULTILINE)
+    versions = {
+        **{name: version(name) for name in ("unmask", "torch", "numpy", "scipy", "numba")},
+        "python": platform.python_version(),
+    }
+    extras = dict[str, bool]()
+    for package, name in needs:
+        if name not in LEFT_OUT:
+            extras[name] = extras.get(name, True) and version(package) is not None
     missing = [name for name, installed in extras.items() if not installed]
     devices = _devices()
-    lines = [("versions", ", ".join(f"{name} {one}" for name, one in versions.items()))]
-    lines += [("devices", devices), ("extras", ", ".join(extras.keys() - {*missing}) or "none")]
+    lines = [
+        ("versions", ", ".join(starmap("{} {}".format, versions.items()))),
+        ("devices", devices),
+        ("extras", ", ".join(without(extras, missing)) or "none"),
+    ]
     if missing:
         lines.append(("not installed", f"{', '.join(missing)}: pip install 'unmask[NAME]'"))
     return Answer({"versions": versions, "devices": devices, "extras": extras}, lines)
@@ -266,8 +276,8 @@ def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
         if text:
             text += ["", f"{kind}:"]
         entries = list(map(registry.entry, sorted(registry.names())))
-        text += [(entry.name, entry.about) for entry in entries]
-        listed[kind] = {entry.name: entry.to_dict() for entry in entries}
+        text += map(attrgetter("name", "about"), entries)
+        listed[kind] = dict(zip(column(entries, "name"), map(Entry.to_dict, entries), strict=True))
 
     if len(listed) == 1:
         return Answer(listed[kind], text)
@@ -276,13 +286,15 @@ def _listed(registries: Mapping[str, Registry[Any]]) -> Answer:
 
 def _described(entry: Entry, more: Mapping[str, Any]) -> Answer:
     """Return the name with its options, its documentation, and other facts."""
-    from unmask.core.errors import UnmaskError
-    from unmask.core.tables import rows_of
-
     if entry.maker is None:
         raise UnmaskError(f"{entry.name} is {entry.about}")
-    facts = rows_of({**more, "code": entry.origin})
-    text: list[tuple[str, str] | Grid | str] = [entry.specification, "", *entry.documentation.splitlines(), "", *facts]
+    text: list[tuple[str, str] | Grid | str] = [
+        entry.specification,
+        "",
+        *entry.documentation.splitlines(),
+        "",
+        *rows_of({**more, "code": entry.origin}),
+    ]
     return Answer({"name": entry.name, **entry.to_dict(), "documentation": entry.documentation} | dict(more), text)
 
 

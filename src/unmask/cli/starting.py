@@ -43,8 +43,14 @@ def started(
     if amount.prompt_length is not None:
         if not isinstance(source, Language):
             raise UnmaskError("--prompt-length needs --language. Add it, or leave --prompt-length out")
-        how = {"seed": amount.seed, "first_row": amount.first_row, "rows_per_prompt": each}
-        given = prompts(source, prompt_length=amount.prompt_length, **size, **how)
+        given = prompts(
+            source,
+            prompt_length=amount.prompt_length,
+            seed=amount.seed,
+            first_row=amount.first_row,
+            rows_per_prompt=each,
+            **size,
+        )
     elif each > 1:
         raise UnmaskError("--rows-per-prompt needs prompts. Add --prompt-length, or --given with a file")
     elif prompting.prompt is not None:

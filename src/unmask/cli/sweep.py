@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unmask.cli.options import Answer, Assignments, Directory, File, Grid, Measuring, Switch
 from unmask.core.entries import column, without
+from unmask.core.errors import plural
+from unmask.core.registry import imports
+from unmask.core.tables import rows_of
 
 if TYPE_CHECKING:
     from unmask.experiments import Sweep
@@ -46,7 +49,6 @@ def run(
         dry_run: Print the cells and their number, and stop.
         fresh: Measure cells of other code versions again, except trained networks.
     """
-    from unmask.core.registry import imports
     from unmask.experiments.parts import Part
     from unmask.experiments.recipe import read_recipe
     from unmask.experiments.run import HOME, sweep
@@ -141,15 +143,18 @@ def export(store: Store, /, *, out: File = None, json: Switch = False) -> Answer
 
 def _plan(plan: Any, store: Path, share: Part) -> Answer:
     """Return the cells of a recipe and their number."""
-    from unmask.core.tables import rows_of
     from unmask.experiments.cell import cells_of, check
     from unmask.experiments.store import Store as Opened
 
     cells = share.cells(cells_of(plan))
     check(cells)
     done = Opened(store).done
-    result = {"name": plan.name, "store": str(store), "cells": len(cells)}
-    result["to_do"] = sum(cell.key not in done for cell in cells)
+    result = {
+        "name": plan.name,
+        "store": str(store),
+        "cells": len(cells),
+        "to_do": sum(cell.key not in done for cell in cells),
+    }
     text: list[tuple[str, str] | Grid | str] = [*map(_label, column(cells, "spec")), "", *rows_of(result)]
     return Answer(result | {"grid": column(cells, "spec")}, text)
 
@@ -161,8 +166,6 @@ def _label(spec: dict[str, Any]) -> str:
 
 def _finished(sweep: Sweep) -> Answer:
     """Return the status after a run, with an error if cells have failed."""
-    from unmask.core.errors import plural
-
     counts = sweep.status()
     failure = ""
     if counts["failed"]:
@@ -172,8 +175,6 @@ def _finished(sweep: Sweep) -> Answer:
 
 def _answer(counts: dict[str, Any], failure: str = "") -> Answer:
     """Return the status of a sweep."""
-    from unmask.core.tables import rows_of
-
     table = without(counts, ["failures"])
     if (driver := counts["driver"]) is not None:
         table["driver"] = f"process {driver['pid']} on {driver['host']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import starmap
 from typing import Annotated
 
 from unmask.cli.options import Answer, Name
@@ -76,8 +77,10 @@ def show(
     known.check_length(length)
     statements = shown(names, Case(known, length, deltas(schedule, steps, Fit(known, length)), learning))
     records = [{"name": n, "note": s} if isinstance(s, str) else {"name": n} | asdict(s) for n, s in statements]
-    result = {"language": language, "length": length, "steps": steps, "statements": records}
-    return Answer(result, [f"{name}: {statement}" for name, statement in statements])
+    return Answer(
+        {"language": language, "length": length, "steps": steps, "statements": records},
+        list(starmap("{}: {}".format, statements)),
+    )
 
 
 command = {"exact": exact, "list": listed, "show": show}

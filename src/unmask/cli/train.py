@@ -130,9 +130,16 @@ def command(
 
     conditions = Conditions(device, precision, accumulate, threads, progress.note)
     if resume:
-        given: dict[str, Any] = {"language": language, "text": text, "tokenizer": tokenizer, "model": model}
-        given |= {"preset": preset, "noise": None if noise == "mask" else noise}
-        given |= asdict(size) | asdict(change)
+        given: dict[str, Any] = {
+            "language": language,
+            "text": text,
+            "tokenizer": tokenizer,
+            "model": model,
+            "preset": preset,
+            "noise": None if noise == "mask" else noise,
+            **asdict(size),
+            **asdict(change),
+        }
         refuse(given, "does not apply to --resume, which uses the options of the first run. Leave it out")
         trained = continued(out, conditions=conditions)
     else:

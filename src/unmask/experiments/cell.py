@@ -25,9 +25,10 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, cached_property, partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -36,7 +37,7 @@ from unmask.core.errors import UnmaskError, unknown
 from unmask.core.files import atomic, make_directory
 from unmask.core.memory import PLACE_BYTES, fits
 from unmask.core.registry import Entry, Registry
-from unmask.core.specs import parse, written
+from unmask.core.specs import parse, unlike, written
 from unmask.experiments.recipe import Recipe
 from unmask.samplers.joint.draws import rows_together
 
@@ -85,10 +86,7 @@ class Jobs(Registry[Any]):
         return [*sorted(INDEX), *super().names()]
 
     def entry(self, name: str) -> Entry:
-        job = find(name)
-        documentation = inspect.getdoc(job.run) or ""
-        origin = f"{job.run.__module__}:{job.run.__qualname__}"
-        return Entry(name, documentation.partition("\n")[0], job.fields, documentation, origin, job.run)
+        return replace(super().entry(name), options=find(name).fields)
 
 
 JOBS = Jobs("job", "unmask.jobs", returns=(list, dict))
@@ -148,8 +146,9 @@ class Job:
         except (UnmaskError, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            reason = f"its {attribute} fails with {type(error).__name__}: {error}"
-            raise UnmaskError(f"job {self.name!r} cannot be planned: {reason}") from error
+            raise UnmaskError(
+                f"job {self.name!r} cannot be planned: its {attribute} fails with {type(error).__name__}: {error}"
+            ) from error
 
 
 def job(**attributes: Any) -> Callable[[Function], Function]:
@@ -173,12 +172,11 @@ def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
 def call(function: Callable[..., Any], values: Mapping[str, Any], **given: Any) -> Any:
     """A function of the values of a cell, and of other values; defaults stand for parameters that a cell lacks."""
     every = {**values, **given}
-    arguments = {name: every[name] for name, kind in _kinds(function).items() if kind is None and name in every}
-    for name, kind in _kinds(function).items():
-        if kind is not None:
-            own = entries.picked(values, entries.column(fields(kind), "name"))
-            arguments[name] = given[name] if name in given else kind(**own)
-    return function(**arguments)
+    kinds = _kinds(function)
+    for name, kind in kinds.items():
+        if kind is not None and name not in given:
+            every[name] = kind(**entries.picked(values, entries.column(fields(kind), "name")))
+    return function(**entries.picked(every, kinds))
 
 
 def find(name: str) -> Job:
@@ -231,8 +229,10 @@ class Cell:
 
         size = max(block // together, 1) * together
         if rows > MOST_BLOCKS * size:
-            what = f"{rows} rows are more than {MOST_BLOCKS} blocks of {size}"
-            raise UnmaskError(f"{what}; reduce rows, or divide them among cells with first_row")
+            raise UnmaskError(
+                f"{rows} rows are more than {MOST_BLOCKS} blocks of {size}",
+                "reduce rows, or divide them among cells with first_row",
+            )
         return (first, first + rows), (size, together)
 
     def blocks(self, there: Collection[Rows]) -> tuple[list[Rows], list[Rows]]:
@@ -279,23 +279,21 @@ def cells_of(recipe: Recipe) -> list[Cell]:
     """Each cell of a recipe once, after the cells that it needs."""
     chosen = list[list[tuple[Job, dict[str, Any]]]]()
     for part in recipe.parts:
-        named = [parse("job", specification) for specification in part.jobs]
-        chosen.append([(find(name), settings) for name, settings in named])
-        for job, settings in chosen[-1]:
-            _check_names(job, settings)
+        named = map(partial(parse, "job"), part.jobs)
+        chosen.append([(_with(settings, name), settings) for name, settings in named])
 
     # a parameter of one job is enough: the others of the part ignore it
-    known = {name for own in chosen for job, _ in own for name in job.fields}
-    wanted = {name for part in recipe.parts for name in next(part.points(), ())}
+    known = {name for job, _ in chain(*chosen) for name in job.fields}
+    wanted = set[str]().union(*entries.column(recipe.parts, "names"))
     for name in sorted(wanted):
         if name.partition(".")[0] not in known | {"rows", "seed"}:
             raise unknown("parameter:", name, known - {"seed", "digest"})
 
-    cells, digests = dict[str, Cell](), dict[str, str]()
+    cells, of_file = dict[str, Cell](), cache(digest)  # each file is read once
     for part, own in zip(recipe.parts, chosen, strict=True):
         for point in part.points():
             for job, settings in own:
-                for cell in _after_needs(Cell(job.name, _complete(job, point | settings, digests))):
+                for cell in _after_needs(Cell(job.name, _complete(job, point | settings, of_file))):
                     cells.setdefault(cell.key, cell)
 
     return list(cells.values())
@@ -309,10 +307,9 @@ def _after_needs(cell: Cell) -> Iterator[Cell]:
 
 def cell_of(given: Mapping[str, Any], planned: bool = False) -> Cell:
     """The cell of a job and its given parameters. planned: they include the digest, so no file is read."""
-    job = find(str(given["job"]))
     own = entries.without(given, {"job"})
-    _check_names(job, own)
-    return Cell(job.name, _complete(job, own, None if planned else {}))
+    job = _with(own, str(given["job"]))
+    return Cell(job.name, _complete(job, own, None if planned else digest))
 
 
 def check(cells: Sequence[Cell]) -> None:
@@ -328,16 +325,19 @@ def check(cells: Sequence[Cell]) -> None:
             fits(rows, f"rows of {length} tokens", PLACE_BYTES * length)
 
 
-def _check_names(job: Job, given: Mapping[str, Any]) -> None:
-    for name in given:
-        if name.partition(".")[0] not in job.fields:
-            raise unknown(f"parameter of job {job.name!r}:", name, job.fields.keys() - {"digest"})
+def _with(given: Mapping[str, Any], name: str) -> Job:
+    """The job of a name, which must have the given parameters."""
+    job = find(name)
+    for parameter in given:
+        if parameter.partition(".")[0] not in job.fields:
+            raise unknown(f"parameter of job {job.name!r}:", parameter, job.fields.keys() - {"digest"})
+    return job
 
 
-def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None) -> dict[str, Any]:
+def _complete(job: Job, given: Mapping[str, Any], of_file: Callable[[str], str] | None) -> dict[str, Any]:
     """All parameters of a job with their types; "X.option" adds an option to the spec X.
 
-    digests: known digests of files; None reads no file.
+    of_file: the digest of a file; None reads no file.
     """
     values = dict[str, Any]()
     for name, default in job.fields.items():
@@ -345,12 +345,10 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         if value is EMPTY:
             raise UnmaskError(f"job {job.name!r} needs {name}; put it under grid, zip or fixed")
 
-        if type(default) is float and type(value) is int:
+        if expected := unlike(value, default):
+            raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {expected}")
+        if type(default) is float:
             value = float(value)
-        if default is not None and default is not EMPTY and type(value) is not type(default):
-            expected = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-            kind = expected.get(type(default), repr(default))
-            raise UnmaskError(f"{name} of job {job.name!r} is {value!r}; expected {kind}")
 
         # X.option adds to the spec X, whose own options win
         options = {key.partition(".")[2]: own for key, own in given.items() if key.startswith(f"{name}.")}
@@ -365,10 +363,9 @@ def _complete(job: Job, given: Mapping[str, Any], digests: dict[str, str] | None
         values[name] = value
 
     # a changed file is another cell
-    if "digest" in values and digests is not None:
-        files = list(map(str, filter(None, entries.picked(values, NAMED).values())))
-        digests |= {file: digest(file) for file in files if file not in digests}
-        values["digest"] = "".join(map(digests.__getitem__, files))
+    if "digest" in values and of_file is not None:
+        files = map(str, filter(None, entries.picked(values, NAMED).values()))
+        values["digest"] = "".join(map(of_file, files))
     return values
 
 

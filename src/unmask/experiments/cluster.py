@@ -169,9 +169,9 @@ def _connected(ray: Any, how: Measuring) -> Iterator[None]:
         options = own | {"include_dashboard": False} if address == "local" else {}
         ray.init(address, log_to_driver=False, logging_level="ERROR", **options)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        reason = cut(str(error))
         raise UnmaskError(
-            f"no cluster of Ray at {address}: {reason}. Expected a running one",
+            f"no cluster of Ray at {address}: {cut(str(error))}",
+            "Expected a running one",
             "Start one with `ray start --head`, or leave --address out",
         ) from error
 
@@ -202,8 +202,11 @@ def _check(ray: Any, home: Home, blocks: Sequence[Block], num_gpus: float) -> No
             raise UnmaskError(f"node {name} cannot run unmask: {reason}. Install this version there") from error
 
         if of_files is not None and not there:
-            problem = f"cells of {of_files!r} have files, and node {name} does not see {home.token.parent}"
-            raise UnmaskError(f"{problem}. Expected a file system of all nodes. Put the store there with --store")
+            raise UnmaskError(
+                f"cells of {of_files!r} have files, and node {name} does not see {home.token.parent}",
+                "Expected a file system of all nodes",
+                "Put the store there with --store",
+            )
 
     if any(map(_on_gpu, blocks)) and ray.cluster_resources().get("GPU", 0) < num_gpus:
         progress.note(f"cells ask for {num_gpus:g} GPU, and no node has that: they wait for one")

@@ -42,8 +42,8 @@ class Part(NamedTuple):
         if self.parts == 1:
             return [*cells]
         groups = _groups(cells)
-        order = {group: place for place, group in enumerate(dict.fromkeys(groups))}
-        return [cell for cell, group in zip(cells, groups, strict=True) if order[group] % self.parts == self.number - 1]
+        own = set(list(dict.fromkeys(groups))[self.number - 1 :: self.parts])
+        return [cell for cell, group in zip(cells, groups, strict=True) if group in own]
 
     def beside(self, store: Path) -> Path:
         """The usual store of the part of a sweep whose own store this is."""

@@ -56,10 +56,10 @@ class _Keys(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     def lists(self) -> Iterator[Mapping[str, tuple[Plain, ...]]]:
         """Mappings of lists, each read together; seeds last."""
-        yield from ({name: (value,)} for name, value in self.fixed.items())
-        if self.rows is not None:
-            yield {"rows": (self.rows,)}
-        yield from ({name: values} for name, values in self.grid.items())
+        for name, value in (*self.fixed.items(), *given({"rows": self.rows}).items()):
+            yield {name: (value,)}
+        for name, values in self.grid.items():
+            yield {name: values}
         yield from several(self.zip)
         if self.seeds is not None:
             yield {"seed": tuple(range(self.seeds) if isinstance(self.seeds, int) else dict.fromkeys(self.seeds))}
@@ -100,8 +100,11 @@ class Part:
 
         size = math.prod(len(next(iter(tied.values()), ())) for tied in self.lists)
         if size > MOST_CELLS:
-            what = f"{counted(size)} combinations for each job, and a sweep has at most {MOST_CELLS:,} cells"
-            raise UnmaskError(f"grid, zip and seeds make {what}; shorten their lists")
+            raise UnmaskError(
+                f"grid, zip and seeds make {counted(size)} combinations for each job, "
+                f"and a sweep has at most {MOST_CELLS:,} cells",
+                "shorten their lists",
+            )
 
     @property
     def names(self) -> set[str]:
@@ -122,7 +125,7 @@ class Part:
         lists = []
         for tied in self.lists:
             if name in tied:
-                wanted = [value in values for value in tied[name]]
+                wanted = list(map(values.__contains__, tied[name]))
                 tied = {key: tuple(compress(own, wanted)) for key, own in tied.items()}
             lists.append(tied)
         return Part(self.jobs, tuple(lists))
@@ -170,8 +173,8 @@ class Recipe:
     def only(self, name: str, values: Sequence[Plain]) -> Recipe:
         """The cells with these values of a parameter; parts that do not set it stay unchanged."""
         known = {value for part in self.parts for tied in part.lists for value in tied.get(name, ())}
-        if other := [value for value in values if value not in known]:
-            raise unknown(f"{name} of {self.name}", str(other[0]), map(str, known))
+        for other in without(dict.fromkeys(values), known):
+            raise unknown(f"{name} of {self.name}", str(other), map(str, known))
         parts = [part.only(name, values) for part in self.parts]
         return Recipe(self.name, tuple(part for part in parts if any(part.points())))
 
@@ -193,7 +196,7 @@ def read_recipe(path: str | Path, changes: Mapping[str, Any] | Sequence[str] = (
 
 def packaged() -> dict[str, Path]:
     """The recipes of the package, by name."""
-    directory = next((path for path in DIRECTORIES if path.is_dir()), DIRECTORIES[0])
+    directory = next(filter(Path.is_dir, DIRECTORIES), DIRECTORIES[0])
     return {path.stem: path for path in sorted(directory.glob("*.yaml"))}
 
 

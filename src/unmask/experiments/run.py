@@ -56,8 +56,8 @@ class Sweep:
     @property
     def work(self) -> float:
         """Seconds of all its cells, including earlier runs."""
-        done = self.store.done
-        return sum(done[key].seconds for key in self.keys if key in done)
+        done = entries.picked(self.store.done, self.keys)
+        return sum(entries.column(done.values(), "seconds"))
 
     def failures(self) -> list[tuple[dict[str, Any], str]]:
         """(spec, error) of each failed cell."""
@@ -159,9 +159,9 @@ def _checked(how: Measuring) -> Measuring:
     with imports(True):  # the user names the engine, not the recipe
         ENGINES.bind(engine, len(ENGINES.given))
 
-    for name in ("workers", "threads", "attempts"):
-        if (value := getattr(how, name)) is not None:
-            arguments.whole(name, value, 1, MOST)
+    counts = entries.picked(vars(how), ("workers", "threads", "attempts"))
+    for name, value in entries.given(counts).items():
+        arguments.whole(name, value, 1, MOST)
     if how.limit is not None:
         arguments.number("limit", how.limit, above=True, what=" of seconds")
 
@@ -204,7 +204,7 @@ class _Drive:
         self.store, self.how = store, how
         self.code = code()
         self.waiting = list(cells)
-        self.cells = {cell.key: cell for cell in cells}
+        self.cells = dict(zip(entries.column(cells, "key"), cells, strict=True))
         self.plan: dict[str, list[Rows]] = {}  # the blocks of each cell
         self.open: dict[str, set[Rows]] = {}  # the unfinished ones of each unfinished cell
         self.lost = Counter[tuple[str, Rows]]()
@@ -244,10 +244,13 @@ class _Drive:
             self.ready.append(self._last(cell))
         return True
 
+    def _finished(self, cell: Cell) -> list[Stored]:
+        """The blocks of a cell, all of which are done."""
+        return list(map(self._there(cell).__getitem__, self.plan[cell.key]))
+
     def _last(self, cell: Cell) -> Block:
         """The sum of all blocks, whose records are missing: a worker makes them, as the job may be untrusted code."""
-        there = self._there(cell)
-        tally = merged([there[rows].tally for rows in self.plan[cell.key]])
+        tally = merged(entries.column(self._finished(cell), "tally"))
         self.open[cell.key] = {(0, 0)}
         return Block(cell.key, cell.stem, cell.job, cell.values, tally=tally)
 
@@ -261,9 +264,8 @@ class _Drive:
 
         # an interrupt lets running blocks finish, and their answers are kept
         with _interruptible(stopped) as interrupts, progress.track(label, self.blocks) as advance:
-            given = self.ready, files, self.how, interrupts, self.store.tell
             with imports(True):
-                engine = ENGINES.make(str(self.how.engine), *given)
+                engine = ENGINES.make(str(self.how.engine), self.ready, files, self.how, interrupts, self.store.tell)
 
             with closing(engine) as answers:
                 for block, answer in answers:
@@ -298,8 +300,7 @@ class _Drive:
             if answer.records is not None:
                 # the last block made the records of all, so the time of the others is added
                 if block.tally is not None:
-                    there = self._there(self.cells[key])
-                    seconds += sum(there[part].seconds for part in self.plan[key])
+                    seconds += sum(entries.column(self._finished(self.cells[key]), "seconds"))
                 self.store.append(Done(key, self.code, time.time(), seconds, self.plan[key], answer.records))
                 del self.open[key]
                 self._wake()

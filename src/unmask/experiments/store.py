@@ -27,6 +27,7 @@ from typing import IO, Annotated, Any
 import msgspec
 
 from unmask.core import progress
+from unmask.core.entries import without
 from unmask.core.errors import UnmaskError, cut, listed
 from unmask.core.files import make_directory
 from unmask.core.reading import check_file
@@ -187,8 +188,10 @@ class Store:
         store = cls(directory)
         if not store.runs:
             name = cut(str(directory))
-            problem = f"there is no sweep in {name}, or no whole line of {FILE}"
-            raise UnmaskError(f"{problem}; `unmask sweep run RECIPE --store {name}` makes one")
+            raise UnmaskError(
+                f"there is no sweep in {name}, or no whole line of {FILE}",
+                f"`unmask sweep run RECIPE --store {name}` makes one",
+            )
         return store
 
     def _note(self, line: Line) -> None:
@@ -196,8 +199,10 @@ class Store:
             case Run():
                 if line.schema != SCHEMA:
                     other = "a newer" if line.schema > SCHEMA else "an older"
-                    where = cut(str(self.directory))
-                    raise UnmaskError(f"the store {where} is from {other} version of unmask; choose another store")
+                    raise UnmaskError(
+                        f"the store {cut(str(self.directory))} is from {other} version of unmask",
+                        "choose another store",
+                    )
                 self.runs.append(line)
 
             case Planned():
@@ -215,7 +220,7 @@ class Store:
 
     @property
     def todo(self) -> list[Planned]:
-        return [cell for key, cell in self.cells.items() if key not in self.done and key not in self.failed]
+        return list(without(self.cells, (*self.done, *self.failed)).values())
 
     def place(self, key: str) -> Path:
         """The directory of a cell's files; it must not be a link."""
@@ -235,7 +240,7 @@ class Store:
             if key in self.done and (keys is None or key in keys):
                 done = self.done[key]
                 more = {"code_digest": done.code, "seconds": done.seconds, "key": key}
-                for record in self.records(key):
+                for record in done.records:
                     yield self.spec(key) | record | more
 
 
@@ -258,12 +263,14 @@ class Writer(Store):
 
     def append(self, *lines: Line) -> None:
         """Append lines, all or none."""
-        texts = [text_of(msgspec.to_builtins(line)) for line in lines]
+        texts = list(map(text_of, map(msgspec.to_builtins, lines)))
         handle = self.file.fileno()
 
         if not os.path.lexists(self.directory / FILE) or os.fstat(handle).st_nlink == 0:
-            what = "it was deleted, or moved, while it was in use; all later results are lost"
-            raise UnmaskError(f"the store {cut(str(self.directory))} is gone: {what}")
+            raise UnmaskError(
+                f"the store {cut(str(self.directory))} is gone: it was deleted, or moved, while it was in use",
+                "all later results are lost",
+            )
 
         # the rest of a cut line stays alone: readers leave it out
         end = os.fstat(handle).st_size
@@ -298,8 +305,9 @@ def writing(directory: str | Path) -> Iterator[Writer]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            help = "wait for it, or stop it there with Ctrl-C"
-            raise UnmaskError(f"{cut(str(directory))} is in use by {_holder(lock)}; {help}") from None
+            raise UnmaskError(
+                f"{cut(str(directory))} is in use by {_holder(lock)}", "wait for it, or stop it there with Ctrl-C"
+            ) from None
         except OSError as error:  # a file system without locks, where two processes could write one store
             raise UnmaskError(
                 f"cannot lock the store {cut(str(directory))}: {error.strerror}",
@@ -335,7 +343,7 @@ def _texts(file: IO[bytes]) -> Iterator[bytes]:
 
 def directory_of(files: Path, stem: str) -> Path:
     """The directory of a cell's files; it must not be a link."""
-    if link := next((path for path in (files, files / stem) if path.is_symlink()), None):
+    if link := next(filter(Path.is_symlink, (files, files / stem)), None):
         raise UnmaskError(f"{cut(str(link))} is a link to elsewhere; expected a directory in the store")
     return files / stem
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -107,8 +107,11 @@ def solved(ideal: Ideal, task: Task, item: Item, length: int) -> Canvas:
     same language."""
     solutions = task.solutions(item)
     if solutions is None:
-        problem = f"the right answers of item {item.name} of {TASKS.name_of(type(task))} are not listed"
-        raise UnmaskError(f"{problem}, so the exact denoiser does not know them. Choose another task, or a model")
+        raise UnmaskError(
+            f"the right answers of item {item.name} of {TASKS.name_of(type(task))} are not listed, "
+            "so the exact denoiser does not know them",
+            "Choose another task, or a model",
+        )
 
     rows = list(map(ideal.cut, solutions))
     if (longest := max(map(len, rows))) > length:
@@ -142,11 +145,28 @@ class CanvasWriter:
     def __init__(self, ideal: Ideal, task: Task, how: How, about: Mapping[str, Any]) -> None:
         self.ideal, self.task = ideal, task
         self.length = entries.chosen(how.length, task.length)
-        others: dict[str, Any] = {"schedule": how.schedule, "steps": entries.chosen(how.steps, self.length)}
-        others |= {"top_p": how.top_p, "top_k": how.top_k}
-        self.options = tempered(how.sampler or USUAL, how.temperature, **others)
-        settings = {"length": self.length, "eos": "fill", "until": [], "chat": False, "system": None} | self.options
-        self.about = dict(about) | {"model": ideal.about, "how": settings, "context": None}
+
+        self.options = tempered(
+            how.sampler or USUAL,
+            how.temperature,
+            schedule=how.schedule,
+            steps=entries.chosen(how.steps, self.length),
+            top_p=how.top_p,
+            top_k=how.top_k,
+        )
+        self.about = {
+            **about,
+            "model": ideal.about,
+            "how": {
+                "length": self.length,
+                "eos": "fill",
+                "until": [],
+                "chat": False,
+                "system": None,
+                **self.options,
+            },
+            "context": None,
+        }
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. Items with the same source share a batch."""
@@ -158,7 +178,9 @@ class CanvasWriter:
         for batch in entries.grouped(requests, lambda one: id(one[0].source)).values():
             source = batch[0][0].source
             given = source.blank(len(batch), self.length)
-            result = generate(source, given=given, first_row=[row for *_, row in batch], seed=seed, **self.options)
+            result = generate(
+                source, given=given, first_row=list(map(itemgetter(-1), batch)), seed=seed, **self.options
+            )
             for at, one in enumerate(batch):
                 samples.append(self._sample(result, at, *one))
         return sorted(samples, key=attrgetter("row"))

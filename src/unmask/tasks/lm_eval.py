@@ -177,8 +177,7 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         continue
 
                     began = time.perf_counter()
-                    how = {"until": until, "seed": self.seed, "first_row": rows} | options
-                    replies = answers(self.model, batch, length, **how)
+                    replies = answers(self.model, batch, length, until=until, seed=self.seed, first_row=rows, **options)
                     seconds = time.perf_counter() - began
 
                     for (index, row, request, _), answer in zip(part, replies, strict=True):
@@ -186,18 +185,20 @@ class UnmaskLM(LM):  # type: ignore[misc]
                         self.cache_hook.add_partial("generate_until", request.args, answer.text)
                         if index not in missing:
                             continue
-                        about = {
-                            "row": row,
-                            "prompt_tokens": answer.given,
-                            "tokens": len(answer.tokens),
-                            "reason": answer.reason,
-                            "model_calls": answer.model_calls,
-                            "batch": len(part),
-                            "seconds": seconds / len(part),
-                            "options": options,
-                            "text": answer.text,
-                        }
-                        self._record(request, about)
+                        self._record(
+                            request,
+                            {
+                                "row": row,
+                                "prompt_tokens": answer.given,
+                                "tokens": len(answer.tokens),
+                                "reason": answer.reason,
+                                "model_calls": answer.model_calls,
+                                "batch": len(part),
+                                "seconds": seconds / len(part),
+                                "options": options,
+                                "text": answer.text,
+                            },
+                        )
 
         return texts
 
@@ -233,9 +234,16 @@ class UnmaskLM(LM):  # type: ignore[misc]
 
         for index, request in enumerate(requests):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, nats[index])
-            about: dict[str, Any] = {"nats": nats[index], "standard_error": variance[index] ** 0.5}
-            about |= {"model_calls": model_calls[index], "seconds": seconds[index], "windows": owners.count(index)}
-            self._record(request, about)
+            self._record(
+                request,
+                {
+                    "nats": nats[index],
+                    "standard_error": variance[index] ** 0.5,
+                    "model_calls": model_calls[index],
+                    "seconds": seconds[index],
+                    "windows": owners.count(index),
+                },
+            )
         return nats
 
     def _settings(self, task: Mapping[str, Any]) -> tuple[list[str], int, dict[str, Any]]:
@@ -293,8 +301,14 @@ class UnmaskLM(LM):  # type: ignore[misc]
                 estimates = self._likely(batch)
                 seconds = (time.perf_counter() - began) / len(part)
                 for number, (_, _, about), (by, likely) in zip(numbers, batch, estimates, strict=True):
-                    about |= {"by": by, "nats": likely.nats, "standard_error": likely.error, "seconds": seconds}
-                    yield number, (about | {"model_calls": likely.model_calls}, likely)
+                    about |= {
+                        "by": by,
+                        "nats": likely.nats,
+                        "standard_error": likely.error,
+                        "seconds": seconds,
+                        "model_calls": likely.model_calls,
+                    }
+                    yield number, (about, likely)
                 advance(len(part))
 
     def _likely(self, rows: Sequence[tuple[Tensor, int, Any]]) -> list[tuple[str, Likelihood]]:
@@ -305,17 +319,14 @@ class UnmaskLM(LM):  # type: ignore[misc]
         estimates = []
         for row, first, _ in rows:
             size = len(row) - first
+            own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
+
             if self.kind == "chain" or (self.kind == "auto" and size <= self.draws):
                 estimates.append(("chain", chain(self.model, row, first)))
-                continue
-
-            own = int.from_bytes(hashlib.sha256(str((self.seed, first, row.tolist())).encode()).digest()[:7])
-            if self.kind == "path":
-                result = by_sampler(self.model, row, first, self.draws, own, **self.options)
-                estimates.append((self.kind, result))
-                continue
-
-            estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
+            elif self.kind == "path":
+                estimates.append(("path", by_sampler(self.model, row, first, self.draws, own, **self.options)))
+            else:
+                estimates.append(("bound", bound(self.model, row, first, sets_of(size, self.draws, own))))
         return estimates
 
     def _record(self, request: Instance, about: Mapping[str, Any]) -> None:
@@ -357,9 +368,13 @@ def register() -> None:
 
 def _line(request: Instance) -> dict[str, Any]:
     """The fields of a record that name its request."""
-    prompt = hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest()
-    line: dict[str, Any] = {"kind": request.request_type, "task": request.task_name, "doc": request.doc_id}
-    return line | {"choice": request.idx, "prompt_sha256": prompt}
+    return {
+        "kind": request.request_type,
+        "task": request.task_name,
+        "doc": request.doc_id,
+        "choice": request.idx,
+        "prompt_sha256": hashlib.sha256(request.args[0].encode(errors="replace")).hexdigest(),
+    }
 
 
 def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,7 +105,7 @@ def read(place: str | Path) -> list[Outcome]:
             f"there are no results in {cut(str(path))}",
             "expected logs of lm-eval, a file of items, or records of `unmask eval`",
         )
-    return [line for _, line in read_lines(path, Outcome)]
+    return list(map(itemgetter(1), read_lines(path, Outcome)))
 
 
 def named(metric: str, filter: str) -> str:
@@ -129,15 +129,15 @@ def _logged(path: Path) -> list[Outcome]:
     for model, task, file, newest in _newest(path):
         costs = _costs(file.parent)
         # a run in the directory itself has its requests beside it; of several, the newest
-        if newest and task not in {of for of, _ in costs}:
+        if newest and task not in map(itemgetter(0), costs):
             costs = _costs(path)
         for metric, items in _scores(file).items():
             if not all(is_score(score) for _, score in items.values()):
                 left_out.append(f"{task} ({metric})")
                 continue
             for item, (doc, score) in items.items():
-                about: dict[str, Any] = {"model": model, "task": f"{task}: {metric}", "item": item}
-                outcomes.append(Outcome(right=float(score), **about, **costs.get((task, doc), {})))
+                cost = costs.get((task, doc), {})
+                outcomes.append(Outcome(model=model, task=f"{task}: {metric}", item=item, right=float(score), **cost))
 
     if not outcomes:
         raise UnmaskError(
@@ -206,7 +206,7 @@ def _costs(directory: Path) -> dict[tuple[str, int], dict[str, Any]]:
     """The costs in a directory; none without its file of requests."""
     if not (directory / REQUESTS).exists():
         return {}
-    return costs_of(one for _, one in read_lines(directory / REQUESTS, Request, MOST))
+    return costs_of(map(itemgetter(1), read_lines(directory / REQUESTS, Request, MOST)))
 
 
 def _model(samples: Path) -> str:
@@ -256,4 +256,4 @@ def paired(first: Sequence[Outcome], second: Sequence[Outcome]) -> dict[str, Com
 
 def _scored(outcomes: Sequence[Outcome]) -> dict[str | int, float]:
     """The score of each item."""
-    return {one.item: one.right for one in outcomes}
+    return dict(map(attrgetter("item", "right"), outcomes))

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import permutations, product
 from typing import ClassVar, NamedTuple
 
@@ -85,7 +85,7 @@ def fits(puzzle: str, cells: str) -> bool:
 
 def completions(puzzle: str) -> list[str]:
     """All grids that have the given digits of a puzzle."""
-    return [grid for grid in grids() if fits(puzzle, grid)]
+    return list(filter(partial(fits, puzzle), grids()))
 
 
 @cache

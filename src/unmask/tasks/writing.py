@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -77,8 +78,12 @@ class Writer:
             self.model = model.without(self.ends)
 
         self.options = self._options()
-        self.about = dict(about or {}) | {"model": model.source(), "how": self._settings()}
-        self.about["context"] = model.length
+        self.about = {
+            **(about or {}),
+            "model": model.source(),
+            "how": self._settings(),
+            "context": model.length,
+        }
 
     def _options(self) -> dict[str, Any]:
         """Options of `generate`."""
@@ -88,8 +93,14 @@ class Writer:
         return options
 
     def _settings(self) -> dict[str, Any]:
-        settings = {"length": self.length, "eos": self.how.eos, "until": list(self.until)}
-        return settings | {"chat": self.how.chat, "system": self.how.system} | self.options
+        return {
+            "length": self.length,
+            "eos": self.how.eos,
+            "until": list(self.until),
+            "chat": self.how.chat,
+            "system": self.how.system,
+            **self.options,
+        }
 
     def row(self, item: Item) -> Tensor:
         """The prompt followed by hidden positions."""
@@ -100,25 +111,18 @@ class Writer:
             messages.insert(0, Message("system", self.how.system))
         return rows_of(self.model, [Query(messages=messages)], self.length)[0]
 
-    def warm_up(self, item: Item) -> None:
-        """Make one model call that is not timed, for the one-time work of the device."""
-        try:
-            row = self.row(item)
-        except TooLong:
-            return
-        generate(self.model, given=[row], stop=Budget(1, 0), **self.options)
+    def warm_up(self, items: Sequence[Item]) -> None:
+        """Make one model call that is not timed, for the one-time work of the device.
 
-    def refuse_too_long(self, items: Sequence[Item]) -> None:
-        """An error where none of the first prompts fits."""
+        It is that of the first prompt that fits; an error where none of the first ones does.
+        """
         for item in items[:FIRST]:
-            try:
-                self.row(item)
+            with suppress(TooLong):
+                generate(self.model, given=[self.row(item)], stop=Budget(1, 0), **self.options)
                 return
-            except TooLong:
-                pass
         count = min(len(items), FIRST)
         what = too_long(count, f"the first {count}", self.model.length)
-        raise UnmaskError(f"{what} with {self.length} for the answer. Give a smaller --length or fewer shots")
+        raise UnmaskError(f"{what} with {self.length} for the answer", "Give a smaller --length or fewer shots")
 
     def __call__(self, items: Sequence[Item], numbers: Sequence[int], first_row: int, seed: int) -> list[Sample]:
         """Generate one sample per item, in rows from first_row on. numbers: index of each sample within its item."""
@@ -136,7 +140,7 @@ class Writer:
 
         if rows:
             with peak(self.model.body.device) as most:
-                first = [row for *_, row in fitting]
+                first = list(map(itemgetter(-1), fitting))
                 result = generate(self.model, given=rows, stop=self.rule, seed=seed, first_row=first, **self.options)
                 memory = most()
             for at, one in enumerate(fitting):
@@ -170,9 +174,25 @@ class Writer:
         )
 
     def _too_long(self, item: Item, number: int, row: int) -> Sample:
-        nothing: dict[str, Any] = {"prompt": "", "prompt_sha256": "", "prompt_tokens": 0, "tokens": [], "order": []}
-        nothing |= {"model_calls": {}, "forwards": 0, "flops": 0.0, "seconds": 0.0, "memory": None, "batch": 0}
-        return Sample(item=item.name, number=number, row=row, about=self.about, reason=TOO_LONG, text="", **nothing)
+        return Sample(
+            item=item.name,
+            number=number,
+            row=row,
+            about=self.about,
+            prompt="",
+            prompt_sha256="",
+            prompt_tokens=0,
+            tokens=[],
+            order=[],
+            reason=TOO_LONG,
+            model_calls={},
+            forwards=0,
+            flops=0.0,
+            seconds=0.0,
+            memory=None,
+            batch=0,
+            text="",
+        )
 
 
 def _last(sampler: str, tokens: Collection[int]) -> str:

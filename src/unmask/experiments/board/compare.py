@@ -38,6 +38,7 @@ from unmask.core.entries import column, picked
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.core.targets import sample_size
+from unmask.experiments.board.curve import means_of
 from unmask.experiments.board.families import lists_budgets
 from unmask.experiments.board.run import Measured, measured, recipe
 from unmask.experiments.board.settings import Settings
@@ -149,7 +150,7 @@ def _judged(rows: Rows, band: Sequence[Budget], sizes: Sequence[int], parts_are:
     verdict: Verdict = "better" if side > 0 else "worse"
     if why:
         verdict = "not conclusive"
-    return Difference(verdict, mean, tuple(band), tuple(float(part.measured.mean()) for part in parts), why)
+    return Difference(verdict, mean, tuple(band), tuple(means_of(rows.measured, sizes)), why)
 
 
 def _side(mean: Estimate | Budget) -> int:

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,8 +165,8 @@ def curve(
 
     # other seeds are joined row by row, so the rows are kept
     place.write(FILE, to_bytes(samples))
-    every = [one for point in points for one in of_point(point)] + failures
     about: Record = {"knob": member.knob, "model_calls": None}
+    every = chain(*map(of_point, points), failures)
     return [about | entries.without(one, {"by_seed"}) for one in every]  # there is one seed
 
 
@@ -187,8 +188,14 @@ def measure(ground: Ground, sampler: str, steps: int | None, rows: int, taught: 
     """One sampler at one budget with one seed. taught: rows for TER."""
     q = ground.q
     source = ground.denoiser if ground.model else q
-    settings: dict[str, Any] = {"sampler": sampler, "steps": steps or USUAL_STEPS, "length": ground.length}
-    generation = generate(source, **settings, rows=rows, seed=ground.seed)
+    generation = generate(
+        source,
+        sampler=sampler,
+        steps=steps or USUAL_STEPS,
+        length=ground.length,
+        rows=rows,
+        seed=ground.seed,
+    )
 
     scores = metrics.rows(generation, q)
     diversity = None
@@ -314,17 +321,17 @@ class Point:
 def of_point(point: Point) -> list[Record]:
     """The results of a sampler at one budget."""
     rows = [record("ser", point.ser, by_seed=means_of(point.wrong, sizes_of(point.samples)))]
-    for name in point.samples[0].values:
-        if name not in SEPARATE:
-            rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
+    for name in entries.without(point.samples[0].values, SEPARATE):
+        rows.append(record(name, metrics.METRICS[name].reduce(point.rows_of(name)), note="no row has a value"))
 
     name = "ter_ratio" if all(entries.column(point.samples, "proper")) else "ter_upper_ratio"
     nats = point.divergence
     ratio = None if nats is None else nats.map(lambda nats: math.exp(nats / point.length))
-    rows.append(record(name, ratio, note=point.unbounded))
-
-    rows.append(record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"))
-    rows.append(record("diversity", point.diversity, note="no distribution of pairs"))
+    rows += [
+        record(name, ratio, note=point.unbounded),
+        record("generative_perplexity_ratio", point.perplexity_ratio, note="fewer than two valid rows"),
+        record("diversity", point.diversity, note="no distribution of pairs"),
+    ]
 
     for name in point.samples[0].calls_of:
         value = sum(sample.calls_of[name] for sample in point.samples) / len(point.samples)
@@ -420,5 +427,6 @@ def from_file(path: Path, rows: int) -> dict[int, Sample]:
             samples[int(index)] = Sample(**fields | {"values": values[index], "divergence": divergence})
         return samples
     except BROKEN as error:
-        advice = "choose another store to measure it again"
-        raise UnmaskError(f"{path} has no results of a curve: {cut(str(error))}; {advice}") from error
+        raise UnmaskError(
+            f"{path} has no results of a curve: {cut(str(error))}", "choose another store to measure it again"
+        ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -139,10 +139,8 @@ def measured(run: Sweep) -> tuple[list[Measured], list[Failure]]:
             member = family(spec["sampler"], length, spec["quick"])
             about = language, length, member.specification, member.knob
 
-            broken = dict.fromkeys(column(picked(store.failed, own).values(), "error"))
-            failures += [Failure(*about, None, error) for error in broken]  # a whole seed each
-            failures += [Failure(*about, *one) for one in _failed_budgets(store, own)]
-            if broken:
+            failures += [Failure(*about, *one) for one in _failed(store, own)]
+            if store.failed.keys() & own:  # a whole seed
                 continue
 
             files = [from_file(store.place(key) / FILE, spec["rows"]) for key in own]
@@ -159,10 +157,11 @@ def _place(spec: Mapping[str, Any]) -> tuple[str, int]:
     return unseeded(language), spec["length"]
 
 
-def _failed_budgets(store: Store, keys: Sequence[str]) -> list[tuple[object, str]]:
-    """(budget, message) of each budget that failed with some seed, once."""
+def _failed(store: Store, keys: Sequence[str]) -> list[tuple[object, str]]:
+    """(budget, message), once each: of a whole seed, without a budget, and of a budget that failed with some seed."""
+    whole = dict.fromkeys(column(picked(store.failed, keys).values(), "error"))
     failed = dict[str, tuple[object, str]]()
     for record in chain(*column(picked(store.done, keys).values(), "records")):
         if record["measure"] == FAILURE:
             failed.setdefault(canonical(record["budget"]), (record["budget"], record["note"]))
-    return [*failed.values()]
+    return [*zip(repeat(None), whole, strict=False), *failed.values()]

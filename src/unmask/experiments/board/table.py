@@ -171,8 +171,15 @@ def records(curves: Sequence[Measured], settings: Settings) -> list[Record]:
     by_name = {(m.language, m.length, m.family.specification.partition("(")[0]): m for m in curves}
     rows: list[Record] = []
     for m in curves:
-        about = {"language": m.language, "length": m.length, "sampler": m.family.specification, "knob": m.family.knob}
-        about |= {"budget": None, "model_calls": None}
+        about: Record = {
+            "language": m.language,
+            "length": m.length,
+            "sampler": m.family.specification,
+            "knob": m.family.knob,
+            "budget": None,
+            "model_calls": None,
+        }
+
         against = by_name.get((m.language, m.length, settings.against))
         rows += [about | one for one in chain(*map(of_point, m.points), of_curve(m, settings, against))]
     return rows
@@ -230,23 +237,18 @@ class Table(NamedTuple):
 def tables(board: Board) -> list[Table]:
     """A table for each language."""
     head = ["sampler", "AUP", "differs", *map("SER {:.0%}".format, TARGETS), f"TER {EXCESS:.0%}", "divers."]
-    ranked = sorted(board.of(AUP), key=lambda record: -record["value"])
-    of_place = itemgetter("language", "length")
-    of_sampler = grouped(board.records, itemgetter("language", "length", "sampler"))
-
     result = []
-    for language, length in grouped(board.records, of_place):
-        names = [one["sampler"] for one in ranked if of_place(one) == (language, length)]
-        rows = [(name, _cells(of_sampler[language, length, name])) for name in names]
+    for (language, length), own in grouped(board.records, itemgetter("language", "length")).items():
+        ranked = sorted(grouped(own, itemgetter("measure"))[AUP], key=lambda record: -record["value"])
+        of_sampler = grouped(own, itemgetter("sampler"))
+        rows = [(name, _cells(of_sampler[name])) for name in map(itemgetter("sampler"), ranked)]
         result.append(Table(f"{language}, {length} tokens", head, rows))
     return result
 
 
 def _cells(of: list[Record]) -> list[tuple[str, str]]:
-    summary: dict[Any, Record] = {(r["measure"], r.get("target")): r for r in of if r["budget"] is None}
-    diversity = max((r for r in of if r["measure"] == "diversity"), key=itemgetter("model_calls"))
-
-    accuracy, differs = summary[AUP, None], summary["accuracy_difference", None]
+    by_measure = grouped(of, itemgetter("measure"))
+    accuracy, differs = by_measure[AUP][0], by_measure["accuracy_difference"][0]
     value, interval = _number(accuracy, "{:.3f}")
     if accuracy["most"] - accuracy["value"] >= 5e-4:
         value += f" ({accuracy['most']:.2f})"
@@ -254,10 +256,9 @@ def _cells(of: list[Record]) -> list[tuple[str, str]]:
     if differs.get("verdict") in ("better", "worse"):
         change += "*"
 
-    terms = [(value, interval), (change, around)]
-    terms += [need_text(summary["model_calls_for_ser", target]) for target in TARGETS]
-    terms.append(need_text(summary["model_calls_for_ter", EXCESS]))
-    return [*terms, _number(diversity, "{:.0%}")]
+    needs = map(need_text, by_measure["model_calls_for_ser"] + by_measure["model_calls_for_ter"])
+    diversity = max(by_measure["diversity"], key=itemgetter("model_calls"))
+    return [(value, interval), (change, around), *needs, _number(diversity, "{:.0%}")]
 
 
 def _number(record: Record, form: str) -> tuple[str, str]:

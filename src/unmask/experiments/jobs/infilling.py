@@ -219,5 +219,4 @@ def text_infilling(
         nats = left_nats(network.ar.trunk, whole, parts)
     else:
         nats = chain_nats(network, whole, parts)
-    numbers = {"infill_loss_nats": mean(nats / span), "infill_exact": share((tokens == whole).all(1))}
-    return records_of(numbers, calls)
+    return records_of({"infill_loss_nats": mean(nats / span), "infill_exact": share((tokens == whole).all(1))}, calls)

@@ -88,8 +88,7 @@ def ter_upper(source: Source, pace: Pace, amount: Amount = Amount(rows=100)) -> 
             excess = curve.divergence(delta(source, pace))
             numbers["ter_upper_ratio"] = excess.map(lambda nats: math.exp(nats / hidden))
 
-    cost = model_calls(delta(source, pace), hidden)
-    return records_of(numbers, cost)
+    return records_of(numbers, model_calls(delta(source, pace), hidden))
 
 
 @lru_cache(maxsize=8)
@@ -109,8 +108,9 @@ def autoregressive(source: Source, prompt_length: int = 0, prompts: int = 100, s
     """The AR baseline, one model call per token: it samples from q, so only TER(q) is measured."""
     given, _ = Amount(prompts, seed, prompt_length).prompts(source.q, source.length)
     own = metrics.ter_autoregressive(source.q, source.length, given)
-    numbers = {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}
-    return records_of(numbers, float(source.length - prompt_length))
+    return records_of(
+        {"ser": exactly(0.0), "ter": own, "ter_ratio": exactly(1.0)}, float(source.length - prompt_length)
+    )
 
 
 @job(check=check, about=about)

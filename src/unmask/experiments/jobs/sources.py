@@ -84,9 +84,16 @@ class Amount:
         """(given tokens (rows, L), prompt number of each row (rows)); None without prompts."""
         if not self.prompt_length:
             return None, None
-        drawn = {"rows_per_prompt": self.rows_per_prompt, "seed": self.seed + PROMPT_SEEDS, "first_row": first_row}
-        numbers = torch.arange(first_row, first_row + self.rows) // self.rows_per_prompt
-        return prompts(q, self.rows, length, self.prompt_length, **drawn), numbers
+        given = prompts(
+            q,
+            self.rows,
+            length,
+            self.prompt_length,
+            rows_per_prompt=self.rows_per_prompt,
+            seed=self.seed + PROMPT_SEEDS,
+            first_row=first_row,
+        )
+        return given, torch.arange(first_row, first_row + self.rows) // self.rows_per_prompt
 
     def check(self, length: int) -> None:
         left = ", so that at least one token is generated"

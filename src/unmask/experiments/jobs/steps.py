@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -97,28 +97,24 @@ def steps_for_ser(
     For ancestral sampling it is exact with a closed form, else interpolated; for others the least measured N, or a note
     if `most` is not enough. Sampled rows at about this N also give the distance of bigrams.
     """
-    q, length, drawn = source.q, source.length, count()
+    q, length = source.q, source.length
     seen: dict[int, Counted] = {}
 
-    def fresh(steps: int, rows: int) -> int:
-        """Each call draws fresh rows, so that the points are independent."""
-        first = next(drawn) * max(amount.rows, PILOT_ROWS)
-        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, first)
-        return seen[steps].impossible
+    # fresh rows in each call, so that the points are independent; on a grid the same, as for other values of `ser`
+    firsts = count(step=max(amount.rows, PILOT_ROWS)) if sampler == "ancestral" else repeat(0)
 
-    def same(steps: int, rows: int) -> int:
-        """The first rows, which the other values of `ser` use too."""
-        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, 0)
+    def impossible(steps: int, rows: int) -> int:
+        seen[steps] = _counted(source, amount, Sampling(sampler, schedule, steps), rows, next(firsts))
         return seen[steps].impossible
 
     if sampler != "ancestral":
-        needed = steps_on_grid(same, ser, amount.rows, most)
+        needed = steps_on_grid(impossible, ser, amount.rows, most)
         return [absent(ser, most)] if needed is None else described(needed, seen[int(needed.value)])
     if q.closed_form is not None and not amount.prompt_length:
         value = exactly(least(lambda n: metrics.ser(q, length, schedule, n).value, ser))
         nearest = Counted(0, 0.0, None)
     else:
-        value = steps_at_ser(fresh, ser, (length - amount.prompt_length) // 4, amount.rows)
+        value = steps_at_ser(impossible, ser, (length - amount.prompt_length) // 4, amount.rows)
         nearest = seen[min(seen, key=lambda n: abs(n - value.value))]
     calls = _calls(source, schedule, round(value.value), amount.prompt_length)
     return described(value, nearest._replace(model_calls=calls))
@@ -136,17 +132,23 @@ def _counted(source: Source, amount: Amount, sampling: Sampling, rows: int, firs
 
 def absent(ser: float, most: int) -> Record:
     """The record of a target that is out of reach."""
-    note = f"SER is above {ser:g} at all measured steps up to {most}"
-    return {"measure": "steps_for_ser", "value": None, "n": 0, "note": note}
+    return {
+        "measure": "steps_for_ser",
+        "value": None,
+        "n": 0,
+        "note": f"SER is above {ser:g} at all measured steps up to {most}",
+    }
 
 
 def described(steps: Estimate, at: Counted) -> list[Record]:
     """The N, and how the pairs of neighbours at about this N differ from those of the language."""
     estimates = {"steps_for_ser": steps}
     if at.pairs is not None:
-        floor, excess = at.pairs.total_variation_floor, at.pairs.entropy_bits - at.pairs.entropy_bits_of_language
-        estimates |= {"bigram_distance": at.pairs.total_variation, "bigram_floor": exactly(floor)}
-        estimates |= {"bigram_entropy_excess": exactly(excess)}
+        estimates |= {
+            "bigram_distance": at.pairs.total_variation,
+            "bigram_floor": exactly(at.pairs.total_variation_floor),
+            "bigram_entropy_excess": exactly(at.pairs.entropy_bits - at.pairs.entropy_bits_of_language),
+        }
     return records_of(estimates, at.model_calls)
 
 
@@ -178,8 +180,10 @@ def prediction(
         else:
             ser = errors.ser(pacing)
             ratio = math.exp(information.divergence(pacing).value / length)
-        records.append(record("ser_predicted", ser, cost) | {"steps": n})
-        records.append(record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n})
+        records += [
+            record("ser_predicted", ser, cost) | {"steps": n},
+            record("ter_ratio_predicted", exactly(ratio), cost) | {"steps": n},
+        ]
 
     return records
 

@@ -158,7 +158,7 @@ def _sums(name: str, values: Tensor) -> Tally:
 
 def _tally(scores: Written) -> Tally:
     tally = counts("wrong", scores.wrong)
-    for name in ("twin", "ngram", "entropy", "unknown"):
+    for name in MEASURES:
         tally |= _sums(name, getattr(scores, name))
     return tally
 

@@ -83,8 +83,14 @@ class Teaching:
     spread: float | None = None
 
     def recipe(self, student: Student, noise: Noise) -> Recipe:
-        how = without(vars(self), {"kind"})
-        return recipe(student.preset, self.kind, noise, steps=student.training_steps, seed=student.seed, **how)
+        return recipe(
+            student.preset,
+            self.kind,
+            noise,
+            steps=student.training_steps,
+            seed=student.seed,
+            **without(vars(self), {"kind"}),
+        )
 
     def check(self, student: Student, noise: Noise) -> None:
         """Names, lengths and presets, before hours of work."""
@@ -135,9 +141,9 @@ def train_at(place: Path, source: Any, shape: Shape, how: Recipe, device: str, *
         return train(source, shape, how, place, conditions=Conditions(device), **about)
     begun = checkpoints.facts(place)
     if (begun.shape, begun.recipe) != (shape, how):
-        reason = "which started when its preset had other values"
         raise UnmaskError(
-            f"{place} holds a training of {begun.step} steps, {reason}. Remove that directory and try again"
+            f"{place} holds a training of {begun.step} steps, which started when its preset had other values",
+            "Remove that directory and try again",
         )
     return resume(place, conditions=Conditions(device))
 

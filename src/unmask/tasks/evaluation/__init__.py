@@ -4,5 +4,16 @@ from unmask.tasks.evaluation.compare import Comparison, advise, compare
 from unmask.tasks.evaluation.records import Group, groups, labels, read
 from unmask.tasks.evaluation.run import Evaluation, Settings, check, evaluate
 
-__all__ = ["Comparison", "Evaluation", "Group", "Settings", "advise", "check", "compare", "evaluate"]
-__all__ += ["groups", "labels", "read"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "Group",
+    "Settings",
+    "advise",
+    "check",
+    "compare",
+    "evaluate",
+    "groups",
+    "labels",
+    "read",
+]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -158,10 +159,13 @@ class Advice:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        options = entries.given(entries.picked(vars(self), CHOSEN))
-        chosen = dict.fromkeys(CHOSEN) | entries.mapped(Option.to_dict, options)
-        about = {"task": self.task, "target": self.target, "verdict": self.text}
-        return about | chosen | {"options": list(map(Option.to_dict, self.options))}
+        return {
+            "task": self.task,
+            "target": self.target,
+            "verdict": self.text,
+            **entries.mapped(partial(entries.perhaps, Option.to_dict), entries.picked(vars(self), CHOSEN)),
+            "options": list(map(Option.to_dict, self.options)),
+        }
 
 
 def advise(settings: Sequence[Group], target: float, budget: float | None = None) -> Advice:

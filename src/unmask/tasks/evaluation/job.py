@@ -36,16 +36,22 @@ def items_of(task: str, data: str, digest: str) -> Sequence[Item]:
 
 @lru_cache(maxsize=1)  # a model may take all memory
 def _writer(task: str, how: How, data: str, digest: str, contents: str, **model: Any) -> Writer | CanvasWriter:
-    about: dict[str, Any] = {"task": task, "data": fingerprint(items_of(task, data, digest)), "code": code()}
-    about |= {"threads": torch.get_num_threads(), "device": "cpu"}
+    about: dict[str, Any] = {
+        "task": task,
+        "data": fingerprint(items_of(task, data, digest)),
+        "code": code(),
+        "threads": torch.get_num_threads(),
+        "device": "cpu",
+    }
+
     if (known := ideal(model["model"])) is not None:
         return CanvasWriter(known, TASKS.make(task), how, about)
+
     reader = loaded(contents, **model)
     if reader.body.device.type == "cuda":
         about["device"] = torch.cuda.get_device_name(reader.body.device)
     writer = Writer(reader, TASKS.make(task), how, about)
-    writer.refuse_too_long(items_of(task, data, digest))
-    writer.warm_up(items_of(task, data, digest)[0])
+    writer.warm_up(items_of(task, data, digest))
     return writer
 
 
@@ -92,8 +98,11 @@ def _check(
             card_of(directory, named)  # refuses other directories
 
     if (last := first_row + rows) > (most := len(items) * each):
-        limit = f"{most} rows, with {each} samples of each of {len(items)} items"
-        raise UnmaskError(f"row {last} is beyond the end of {task}. Expected at most {limit}. Reduce rows")
+        raise UnmaskError(
+            f"row {last} is beyond the end of {task}",
+            f"Expected at most {most} rows, with {each} samples of each of {len(items)} items",
+            "Reduce rows",
+        )
 
 
 def _size(model: str, each: int, batch: int, rows: int) -> tuple[int, int]:
@@ -127,11 +136,19 @@ def evaluation(
 
     with torch_threads(cores() if ideal(model) is None else 1):  # calls of a large model are long
         with progress.silent():  # the rows exclude its warm-up
-            how = How(**vars(answering))
-            named = vars(loading) | {"model": model, "causal_model": causal_model}
-            write = _writer(task, how, data, digest, contents(model, loading.card, causal_model), **named)
-        numbers = range(first_row, first_row + rows)
-        samples = write([items[row // each] for row in numbers], [row % each for row in numbers], first_row, seed)
+            write = _writer(
+                task,
+                How(**vars(answering)),
+                data,
+                digest,
+                contents(model, loading.card, causal_model),
+                model=model,
+                causal_model=causal_model,
+                **vars(loading),
+            )
+        requests = [(items[row // each], row % each) for row in range(first_row, first_row + rows)]
+        chosen, numbers = zip(*requests, strict=True)
+        samples = write(chosen, numbers, first_row, seed)
 
     answered = torch.tensor(entries.column(samples, "answered"))
     tally = counts("too_long", ~answered)

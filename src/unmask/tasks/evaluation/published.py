@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,8 @@ def _check(task: str, model: str, loading: Loading, decoding: Decoding, asking: 
     """Names and numbers, before hours of work."""
     with needed("lm-eval", "the job `eval`"):
         import lm_eval  # noqa: F401
-    for name, value in (("limit", asking.limit), ("steps", decoding.steps)):
-        if value is not None:
-            arguments.whole(name, value)
+    for name, value in entries.given({"limit": asking.limit, "steps": decoding.steps}).items():
+        arguments.whole(name, value)
     arguments.whole("batch", batch)
     arguments.whole("tokens", asking.tokens)
     check_seed(seed)
@@ -111,12 +111,12 @@ def eval(
     samples = _run(lm, task, data, asking)
     items = list(_items(samples, lm.records, ", ".join([Path(model).name, *entries.assignments(vars(decoding))])))
 
-    chosen = _metric(items, asking.metric)
+    by_metric = entries.grouped(items, lambda line: _metric_of(line["task"]))
+    chosen = _metric(list(by_metric), asking.metric)
     place.write(ITEMS, b"".join(json.dumps(line).encode() + b"\n" for line in items))
     kind, writer = ("ar", CAUSAL) if lm.model.card.causal else ("mdm", "llada")
     about = {"metric": chosen, "kind": kind, "sampler": decoding.sampler or writer}
-    of_metric = [line for line in items if _metric_of(line["task"]) == chosen]
-    return [one | about for one in _records(of_metric)]
+    return _records(by_metric[chosen], about)
 
 
 def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, batch: int, seed: int, own: Path) -> Any:
@@ -128,8 +128,15 @@ def _harness(model: str, loading: Loading, decoding: Decoding, asking: Asking, b
 
     # the seconds of the first item must not include the work of a first call
     answers(lm, [Query(prompt=" ")], 1, **usual(lm, 1, **options))
-    how: dict[str, Any] = {"batch_size": batch, "seed": seed, "max_gen_toks": asking.tokens}
-    return UnmaskLM(lm, record=str(make_directory(own) / REQUESTS), resume=True, **how, **options)
+    return UnmaskLM(
+        lm,
+        record=str(make_directory(own) / REQUESTS),
+        resume=True,
+        batch_size=batch,
+        seed=seed,
+        max_gen_toks=asking.tokens,
+        **options,
+    )
 
 
 def _run(lm: Any, task: str, data: str, asking: Asking) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -176,14 +183,17 @@ def _items(
     for task, lines in samples.items():
         for line in lines:
             for metric in filter(lambda metric: is_score(line[metric]), line["metrics"]):
-                about = {"model": model, "task": f"{task}: {named(metric, line['filter'])}"}
-                about |= {"item": f"{task} {line['doc_id']}"}
-                yield about | {"right": float(line[metric])} | costs[task, line["doc_id"]]
+                yield {
+                    "model": model,
+                    "task": f"{task}: {named(metric, line['filter'])}",
+                    "item": f"{task} {line['doc_id']}",
+                    "right": float(line[metric]),
+                    **costs[task, line["doc_id"]],
+                }
 
 
-def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
+def _metric(known: Sequence[str], wanted: str) -> str:
     """The metric of the accuracy: the wanted one, or the first."""
-    known = list(dict.fromkeys(_metric_of(line["task"]) for line in items))
     if not known:
         raise UnmaskError("the task has no score of single items. Expected a metric from 0 to 1. Choose another task")
     if wanted and wanted not in known:
@@ -191,18 +201,18 @@ def _metric(items: Sequence[Mapping[str, Any]], wanted: str) -> str:
     return wanted or known[0]
 
 
-def _records(items: Sequence[Mapping[str, Any]]) -> list[Record]:
-    """Accuracy, and the means of model calls and tokens of an answer; each record has the seconds of an item."""
+def _records(items: Sequence[Mapping[str, Any]], about: Record) -> list[Record]:
+    """Accuracy, and the means of model calls and tokens of an answer, each with `about` and the seconds of an item."""
 
     def column(name: str) -> torch.Tensor:
-        return torch.tensor([line[name] for line in items], dtype=torch.float64)
+        return torch.tensor(list(map(itemgetter(name), items)), dtype=torch.float64)
 
     scores, calls = column("right"), column("calls")
     estimates = {"accuracy": bounded_mean(scores), "model_calls": mean(calls), "answer_tokens": mean(column("written"))}
     if all_or_nothing(scores):
         estimates["accuracy"] = share(scores == 1)
-    seconds = {SECONDS: float(column("seconds").mean())}
-    return [one | seconds for one in records_of(estimates, float(calls.mean()))]
+    more = {SECONDS: float(column("seconds").mean())} | about
+    return [one | more for one in records_of(estimates, float(calls.mean()))]
 
 
 def _metric_of(task: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ OF_MACHINES = ("device", "threads", "code", "context")  # in `about`, but not se
 
 def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
     """The samples of a store, also of unfinished cells, by (task, file of its items)."""
-    written: dict[tuple[str, str, str, str, int], Sample] = {}
+    written = defaultdict[tuple[str, str], dict[tuple[str, str, int], Sample]](dict)
     store = Store.open(directory)
     for key, cell in store.cells.items():
         if cell.job != "evaluation":
@@ -37,10 +37,9 @@ def written(directory: Path) -> dict[tuple[str, str], list[Sample]]:
         source = str(cell.values["task"]), str(cell.values["data"])
         for file in sorted(store.place(key).glob("*.jsonl")):
             for sample in samples.read(file):
-                written[*source, setting(sample), sample.item, sample.number] = sample
+                written[source][setting(sample), sample.item, sample.number] = sample
 
-    every = grouped(written.items(), lambda one: one[0][:2])
-    return {source: list(dict(own).values()) for source, own in every.items()}
+    return {source: list(own.values()) for source, own in written.items()}
 
 
 def has_records(path: Path) -> bool:
@@ -54,8 +53,11 @@ def read(directory: str | Path) -> list[Sample]:
     if file.is_dir():
         file /= RECORDS
     if not file.exists():
-        help = "`unmask eval --out DIR` writes them, and `unmask eval check DIR` makes them from a sweep"
-        raise UnmaskError(f"there are no records in {cut(str(directory))}; {help}")
+        raise UnmaskError(
+            f"there are no records in {cut(str(directory))}",
+            "`unmask eval --out DIR` writes them, and `unmask eval check DIR` makes them from a sweep",
+        )
+
     try:
         return samples.read(file)
     except UnmaskError as error:
@@ -81,9 +83,14 @@ def check_same_items(records: Sequence[Sample], of: str, where: str) -> None:
 
 def settings_of(about: dict[str, Any]) -> dict[str, Any]:
     """The settings of an evaluation as a flat mapping."""
-    how, model = about["how"], about["model"]
-    named = {"task": about["task"], "model": model["card"], "dtype": model["dtype"]}
-    return named | how | {"revision": model.get("revision")}
+    model = about["model"]
+    return {
+        "task": about["task"],
+        "model": model["card"],
+        "dtype": model["dtype"],
+        **about["how"],
+        "revision": model.get("revision"),
+    }
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class Group:
         known = [sample for sample in self.written if name in sample.values]
         if not known:
             return None
-        values = torch.tensor([sample.values[name] for sample in known], dtype=torch.float64)
+        values = torch.tensor(list(map(itemgetter(name), column(known, "values"))), dtype=torch.float64)
         if all_or_nothing(values):
             return share(values == 1, numbers_of(column(known, "item")))
         return mean(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -47,13 +47,13 @@ def table(settings: Sequence[Group]) -> Grid:
         spent, against = group.cost(), beside(group, settings)
 
         row = {"": label, "items": str(len(group.items))}
-        row |= _shares({"accuracy": group.accuracy} | _by_k(group.passes) | group.values(first.valued))
+        row |= _cells(_share, {"accuracy": group.accuracy} | _by_k(group.passes) | group.values(first.valued))
         if not group.written:
             row["accuracy"] = "not measured"
 
         row["against AR"] = "" if against is None else f"{against.verdict}, {against.difference.points}"
 
-        row |= _numbers(picked(spent, ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")))
+        row |= _cells(_number, picked(spent, ("answer_tokens", "model_calls", "tokens_per_model_call", "seconds")))
         row["GFLOP"] = _number(spent["flops"] and spent["flops"] / 1e9)
         row["times AR"] = _number(ratios(group, settings).get("seconds"))
         row["memory"] = "" if spent["memory"] is None else size(int(spent["memory"]))
@@ -81,7 +81,7 @@ def of_outcomes(outcomes: Sequence[Outcome]) -> tuple[Grid, list[dict[str, Any]]
         cost = {"model_calls": calls, "tokens_per_model_call": per_call, "seconds": _mean(column(own, "seconds"))}
 
         about: dict[str, Any] = {"model": model, "task": task, "items": len(items.unique())}
-        rows.append(about | {"items": str(about["items"])} | _shares(estimates) | _numbers(cost))
+        rows.append(about | {"items": str(about["items"])} | _cells(_share, estimates) | _cells(_number, cost))
         summary.append(about | _plain(estimates) | cost)
 
     return _grid("logs of lm-eval", rows), summary
@@ -101,13 +101,9 @@ def _plain(estimates: Mapping[str, Estimate | None]) -> dict[str, Any]:
     return mapped(Estimate.to_dict, given(estimates))
 
 
-def _shares(estimates: Mapping[str, Estimate | None]) -> dict[str, str]:
-    """A cell for each estimate, by its heading."""
-    return {_heading(name): _share(estimate) for name, estimate in estimates.items()}
-
-
-def _numbers(values: Mapping[str, float | None]) -> dict[str, str]:
-    return {_heading(name): _number(value) for name, value in values.items()}
+def _cells(text: Callable[[Any], str], values: Mapping[str, Any]) -> dict[str, str]:
+    """A cell for each value, by its heading."""
+    return {_heading(name): text(value) for name, value in values.items()}
 
 
 def _heading(name: str) -> str:
