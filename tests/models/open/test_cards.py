@@ -10,13 +10,14 @@ import msgspec
 import pytest
 import torch
 
-from tests.models.open import test_dense, test_dit
-from tests.models.open.small import card, load, write
+from tests.models.open import test_dense, test_dit, test_smdm
+from tests.models.open.small import MASK, V, card, load, write
 from tests.needs import needs
 from unmask import UnmaskError, generate
 from unmask.models import open as hub
 from unmask.models.open.card import CARDS, FAMILIES, Tokens, recognised
 from unmask.models.open.chat import TEMPLATES
+from unmask.models.open.model import OpenModel
 from unmask.samplers.contract import SAMPLERS
 
 OPTIONS = {"--sampler", "--steps", "--length", "--temperature", "--top-p", "--top-k", "--guidance", "--schedule"}
@@ -100,6 +101,9 @@ def written(directory, family):
     if family == "bd3lm":
         write(directory, test_dit.CONFIG | {"model_type": "bd3lm", "block_size": 4}, test_dit.tensors())
         return {"tokens": Tokens(mask=test_dit.MASK, eos=1), "block": 4}
+    if family == "smdm":
+        test_smdm.checkpoint(directory)
+        return test_smdm.CARD
     about = test_dense.checkpoint(directory, family)[2]
     return {"block": about.block, "prediction": about.prediction, "family": family}
 
@@ -119,6 +123,25 @@ def test_each_family_is_loaded_probed_and_writes(tmp_path, family):
     again = hub.load_model(tmp_path, card=str(about), dtype="float32", device="cpu")
     assert again.source() == model.source()
     assert torch.equal(generate(again, sampler="low-confidence", length=10, rows=4, steps=3).tokens, made.tokens)
+
+
+@pytest.mark.parametrize("family", [*WRITTEN, pytest.param("smdm", marks=needs("open"))])
+def test_a_token_that_the_model_does_not_read_is_refused(tmp_path, family):
+    fields = written(tmp_path, family)
+    body = load(tmp_path, card(family, **fields)).body
+    last = V + (family in ("mdlm", "bd3lm", "smdm")) - 1  # these have a row of the embedding for the mask
+
+    names = Tokens.__struct_fields__
+    usual, every = fields.get("tokens", Tokens(mask=MASK)), Tokens(*[last] * len(names))
+    OpenModel(card(family, **fields | {"tokens": every, "frame": ((last,), (last,))}), body)
+    body.states(torch.tensor([[last]]), None, None, None)
+
+    changes = [(name, {"tokens": msgspec.structs.replace(usual, **{name: last + 1})}) for name in names]
+    changes += [("frame", {"frame": ((0, last + 1), ())}), ("frame", {"frame": ((), (last + 1,))})]
+    for name, change in changes:
+        said = f"has {name} = {last + 1}, and the model reads {last + 1} tokens; expected at most {last}. Use the card"
+        with pytest.raises(UnmaskError, match=re.escape(said)):
+            OpenModel(card(family, **fields | change), body)
 
 
 @pytest.mark.parametrize("family", WRITTEN)

@@ -128,12 +128,6 @@ def test_bd3lm_says_what_the_published_arithmetic_says(tmp_path, conditioned):
     torch.testing.assert_close(ours, plain(weights, row, 4), rtol=0, atol=1e-9)
 
 
-def test_a_mask_beyond_the_vocabulary_is_refused(tmp_path):
-    write(tmp_path, CONFIG, tensors())
-    with pytest.raises(UnmaskError, match=r"and the mask of the card small-mdlm is 50257; expected a smaller number"):
-        load(tmp_path, card("mdlm", tokens=Tokens(mask=50257)))
-
-
 @pytest.mark.parametrize(
     "fields", [{"model_type": [1]}, {"architectures": 3}, {"vocab_size": [1]}, {"max_position_embeddings": "x"}]
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import torch
@@ -33,10 +33,17 @@ def count(module: nn.Module, outside: Iterable[Tensor] = ()) -> int:
     return sum(weight.numel() for weight in module.parameters() if id(weight) not in left_out)
 
 
+def symbols_of(network: Any) -> int | None:
+    """Rows of the embedding of a network of transformers; None if it does not tell."""
+    embedding = getattr(network, "get_input_embeddings", lambda: None)()
+    return getattr(embedding, "num_embeddings", None)
+
+
 class Body(nn.Module):
     """A network from token ids to states. It treats the mask as an ordinary token."""
 
     block: int | None = None  # the block length of its training, if config.json has it
+    symbols: int | None = None  # ids that it reads; they may be more than the rows of its head, which cannot write all
 
     def __init__(
         self, vocabulary: int, hidden: int, context: int, sizes: Sizes | None, attended: int | None = None

@@ -66,6 +66,17 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     recipes: tuple[Recipe, ...] = ()
     issue: str = ""  # a known one
 
+    def check_fits(self, symbols: int) -> None:
+        """Raise an error if one of its tokens is none of the symbols that a network reads."""
+        around = {"frame": max((*self.frame[0], *self.frame[1]), default=None)}
+        for name, token in entries.given(msgspec.structs.asdict(self.tokens) | around).items():
+            if token >= symbols:
+                raise UnmaskError(
+                    f"the card {self.name} has {name} = {token}, and the model reads {symbols} tokens",
+                    f"expected at most {symbols - 1}",
+                    "Use the card of this model, or your own (--card FILE.json)",
+                )
+
     @property
     def causal(self) -> bool:
         """Whether it is an AR model."""

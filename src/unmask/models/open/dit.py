@@ -80,7 +80,7 @@ class Block(nn.Module):
 class DiT(Body):
     def __init__(self, vocabulary: int, hidden: int, layers: int, heads: int, context: int) -> None:
         super().__init__(vocabulary, hidden, context, Sizes(layers, heads, hidden // heads))
-        self.width = hidden // heads
+        self.symbols, self.width = vocabulary, hidden // heads
         self.embed = nn.Parameter(torch.empty(vocabulary, hidden))
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, EPS)
@@ -131,12 +131,6 @@ def shaped(config: dict[str, Any], where: str) -> DiT:
 
 def read(directory: Path, card: Card, config: dict[str, Any], dtype: torch.dtype | None) -> Body:
     model = shaped(config, str(directory / weights.CONFIG))
-    if card.tokens.mask is not None and card.tokens.mask >= len(model.embed):
-        problem = (
-            f"{directory} has {len(model.embed)} tokens, and the mask of the card {card.name} is {card.tokens.mask}"
-        )
-        raise UnmaskError(f"{problem}; expected a smaller number. Pass the card of this model by --card FILE.json")
-
     tensors = weights.read(directory)
     try:
         state = folded(tensors, len(model.blocks))

@@ -55,6 +55,9 @@ class OpenModel(Denoiser):
         self.card, self.body, self.tokenizer = card, body, tokenizer
         self.batch, self.reader = batch, causal
 
+        if body.symbols is not None:
+            card.check_fits(body.symbols)
+
         if body.block is not None and card.block != body.block < body.context:
             raise UnmaskError(
                 f"config.json of {card.name} has blocks of {body.block}, its card {card.block or 'none'}",

@@ -26,7 +26,7 @@ from unmask.core import entries, progress
 from unmask.core.errors import UnmaskError, cut, needed, shown
 from unmask.core.reading import read_json
 from unmask.models.open import weights
-from unmask.models.open.body import Body, Sizes, count
+from unmask.models.open.body import Body, Sizes, count, symbols_of
 from unmask.models.open.card import FAMILIES, OWN, Card, Family, Tokens
 from unmask.models.open.own import Wrapped
 from unmask.models.text import published
@@ -95,6 +95,7 @@ class Native(Body):
         attended = config.num_attention_heads * width
         super().__init__(head.weight.shape[0], config.hidden_size, context_of(config.to_dict()), sizes, attended)
 
+        self.symbols = symbols_of(model)
         self.model, self.base, self.head = model, model.base_model, head
         named = inspect.signature(self.base.forward).parameters
         self.memory = "past_key_values" if "past_key_values" in named else "cache"  # the name depends on the release

@@ -24,7 +24,7 @@ from unmask.core.errors import UnmaskError, cut, shown
 from unmask.core.registry import Registry
 from unmask.denoisers import Denoiser
 from unmask.languages import Language
-from unmask.models.open.body import Body, count
+from unmask.models.open.body import Body, count, symbols_of
 from unmask.models.open.card import Card, Frame, Tokens
 from unmask.models.open.model import OpenModel
 from unmask.models.open.probing import probe
@@ -48,6 +48,7 @@ class Wrapped(Body):
     def __init__(self, network: Network, mask: int, length: int, frame: Frame = ((), ()), causal: bool = False) -> None:
         super().__init__(1, 1, length, None)
         self.network, self.frame, self.causal = network, frame, causal
+        self.symbols = symbols_of(network)
         self.head: nn.Module | None = None
         with torch.no_grad():
             tokens = torch.full((1, TRIED), mask, device=self.device)
