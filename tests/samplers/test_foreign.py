@@ -78,21 +78,54 @@ def test_improbable_fixed_texts_do_not_underflow():
 
 P = torch.full((2, 4, 3), 1 / 3)
 HIDDEN = torch.full((2, 4), MASK)
+SUM = "probabilities of the marginals at position 0 of row 0 sum to"
+
+
+def changed(first):
+    """Marginals whose first entry is this one."""
+    marginals = P.clone()
+    marginals[0, 0] = torch.tensor(first)
+    return marginals
 
 
 @pytest.mark.parametrize(
-    ("marginals", "tokens", "constraint", "message"),
+    ("given", "message"),
     [
-        (P[0], HIDDEN, regex("0*", 3), r"marginals are Tensor of shape \(4, 3\).*; expected probabilities \(B, L, V\)"),
-        (P, HIDDEN[:, :3], regex("0*", 3), r"expected probabilities \(B, L, V\) and \(B, L\)"),
-        (P, HIDDEN, regex("0*", 4), "the constraint has 4 tokens, and the marginals 3; expected the same"),
-        (P, HIDDEN, "0*", "constraint is '0\\*'; expected an automaton"),
-        (P, torch.tensor([[2, 9, 9, 9]] * 2), regex("0*", 3), "the constraint allows no completion of row 0"),
+        ({"marginals": P[0]}, r"marginals are Tensor of shape \(4, 3\).*; expected probabilities \(B, L, V\)"),
+        ({"marginals": P.tolist()}, "marginals is .*; expected a tensor"),
+        ({"marginals": changed([0.0, 0.0, 0.0])}, f"{SUM} 0 and the least is 0; expected a sum of 1, none below 0"),
+        ({"marginals": changed([0.5, 0.5, torch.nan])}, f"{SUM} nan"),
+        (
+            {"marginals": changed([0.75, 0.75, -0.5])},
+            f"{SUM} 1 and the least is -0.5; expected a sum of 1, none below 0",
+        ),
+        ({"marginals": changed([0.5, 1.5, 0.5])}, f"{SUM} 2.5 and the least is 0.5"),
+        ({"tokens": HIDDEN[:, :3]}, r"expected probabilities \(B, L, V\) and \(B, L\)"),
+        ({"tokens": HIDDEN.float()}, "^tokens are float32; expected integers$"),
+        ({"tokens": HIDDEN - 6}, "^a token is 3; expected 0 to 2, or 9 where it is hidden$"),
+        ({"tokens": HIDDEN - 10}, "^a token is -1; expected 0 to 2, or 9 where it is hidden$"),
+        ({"tokens": torch.tensor([[2, 9, 9, 9]] * 2)}, "the constraint allows no completion of row 0"),
+        ({"constraint": regex("0*", 4)}, "the constraint has 4 tokens, and the marginals 3; expected the same"),
+        ({"constraint": "0*"}, "constraint is '0\\*'; expected an automaton"),
+        ({"mask": 0, "tokens": HIDDEN * 0}, "^mask is 0, a token that the constraint writes; expected another. Give"),
+        ({"mask": 9.0}, "^mask is 9.0; expected a whole number"),
+        ({"reveal": HIDDEN[0] == MASK}, r"^reveal is torch.bool \(4,\); expected torch.bool \(2, 4\), as tokens$"),
+        ({"reveal": HIDDEN.float()}, r"^reveal is torch.float32 \(2, 4\); expected torch.bool \(2, 4\), as tokens$"),
+        ({"reveal": [[True] * 4] * 2}, r"^reveal is \[\[True.*; expected torch.bool \(2, 4\), as tokens$"),
+        ({"generator": 3}, "^generator is 3; expected a torch.Generator$"),
     ],
 )
-def test_bad_input(marginals, tokens, constraint, message):
+def test_bad_input(given, message):
     with pytest.raises(UnmaskError, match=message):
-        joint(marginals, tokens, constraint, mask=MASK)
+        joint(**{"marginals": P, "tokens": HIDDEN, "constraint": regex("0*", 3), "mask": MASK} | given)
+
+
+def test_what_is_not_read_may_be_anything():
+    """Marginals of known positions; a mask that is a token, but none that the constraint writes; gradients."""
+    marginals = changed([torch.nan, -1.0, 5.0]).requires_grad_()
+    tokens = torch.tensor([[0, 2, 2, 2], [2, 0, 2, 0]], dtype=torch.int32)
+    out = joint(marginals, tokens, regex("0*", 3), mask=2)
+    assert torch.equal(out, torch.zeros_like(tokens))
 
 
 def test_nothing_hidden_is_nothing_drawn():
