@@ -181,6 +181,15 @@ def test_a_board_takes_its_settings(first, given):
     assert made.settings.languages == ("interval-5",)
 
 
+@pytest.mark.parametrize("name", ["languages", "samplers", "lengths", "steps"])
+@pytest.mark.parametrize("nothing", [[], (), ""])
+def test_a_board_of_nothing_is_not_the_usual_one(name, nothing):
+    """An empty list is mostly one that a program has filtered; the usual board would run for an hour."""
+    small = {"languages": "interval-5", "samplers": "nobody", "lengths": 10, "steps": 2}
+    with pytest.raises(unmask.UnmaskError, match=rf"^{name} is (\[\]|\(\)|''); expected at least one\. Leave it out"):
+        unmask.board(**small | {name: nothing}, rows=2, seeds=1)
+
+
 def test_a_board_names_the_nearest_setting():
     with pytest.raises(unmask.UnmaskError, match="unknown argument of board: 'sampler'; did you mean samplers"):
         unmask.board("interval-5", sampler="ancestral")

@@ -40,6 +40,7 @@ PACKAGE = Path(__file__).parents[1]
 DIRECTORIES = (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes")  # of an installed package, of the repository
 
 Plain = str | int | float | bool | None
+Jobs = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | Annotated[str, msgspec.Meta(min_length=1)]
 Values = Annotated[tuple[Plain, ...], msgspec.Meta(min_length=1)]
 Seeds = Annotated[int, msgspec.Meta(ge=1, le=MOST_CELLS)] | Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
 
@@ -47,7 +48,7 @@ Seeds = Annotated[int, msgspec.Meta(ge=1, le=MOST_CELLS)] | Annotated[tuple[int,
 class _Keys(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The keys of a part in a file."""
 
-    jobs: tuple[str, ...] | str = ()
+    jobs: Jobs | None = None
     grid: dict[str, Values] = {}
     fixed: dict[str, Plain] = {}
     zip: tuple[dict[str, Values], ...] | dict[str, Values] = ()
@@ -221,5 +222,5 @@ def from_dict(content: Any, name: str = "") -> Recipe:
     for own in file.parts:  # its jobs, rows and seeds replace the common ones; other keys are joined
         replaced = given({"rows": own.rows, "seed": own.seeds}).keys()
         above = [tied for tied in file.lists() if not tied.keys() <= replaced or len(tied) > 1]
-        parts.append(Part(own.jobs or file.jobs, (*above, *own.lists())))
+        parts.append(Part(own.jobs or file.jobs or (), (*above, *own.lists())))
     return Recipe(file.name or name, tuple(parts))

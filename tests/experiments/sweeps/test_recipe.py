@@ -124,7 +124,9 @@ def test_blocks_are_what_is_left():
         (GRID | {"zip": {"a": [1], "b": [1, 2]}}, "a has 1, b has 2"),
         (GRID | {"rows": 0}, "rows is 0"),
         (GRID | {"seeds": []}, "seeds "),
-        (GRID | {"jobs": []}, "no jobs"),
+        (GRID | {"jobs": []}, "jobs does not fit; expected a list of length >= 1"),
+        (GRID | {"jobs": ""}, "jobs does not fit"),
+        (GRID | {"parts": [{"jobs": []}]}, "parts[0].jobs does not fit; expected a list of length >= 1"),
         (GRID | {"name": "../up"}, "expected letters, digits"),
         (GRID | {"grid": {"seed": [1]}, "seeds": 2}, "seed is set more than once"),
         ([], "a recipe is a mapping"),
@@ -170,6 +172,9 @@ def test_changes():
     other = changed(**settings(["seeds=[5]", "rows=3", "name=other"]))
     assert (other["seed"], other["rows"]) == ([(5,)], [(3,)])
     assert recipe.with_changes({"name": "other"}).name == "other"
+    for changes in ({"jobs": []}, {"jobs": ""}, {"x": []}, {"seeds": []}):
+        with pytest.raises(UnmaskError, match=f"{min(changes)} does not fit"):
+            recipe.with_changes(changes)
     assert changed(a=[5, 6])["a, b"] == [(5, 6), (3, 4)]
     assert changed(a=[5, 6, 7], b=[8, 9, 0])["a, b"] == [(5, 6, 7), (8, 9, 0)]  # longer, both at once
     apart = changed(a=5)

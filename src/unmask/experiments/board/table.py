@@ -12,7 +12,7 @@ than a twentieth, the points between are unknown and the later point counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 from unmask.core.entries import chosen, column, grouped
-from unmask.core.errors import UnmaskError, unknown
+from unmask.core.errors import UnmaskError, shown, unknown
 from unmask.core.estimates import Estimate, bounded_mean
 from unmask.experiments.board.compare import area_weights, difference, weighted
 from unmask.experiments.board.curve import UNKNOWN, means_of, of_point, record
@@ -75,6 +75,9 @@ def board(
     known = column(fields(Settings), "name")
     for name in given.keys() - set(known):
         raise unknown("argument of board:", name, known)
+    for name, value in {"languages": languages, **given}.items():
+        if isinstance(value, Sized) and not len(value):  # in Settings it stands for the usual ones
+            raise UnmaskError(f"{name} is {shown(value)}; expected at least one. Leave it out for the usual ones")
 
     if isinstance(languages, Settings):
         settings = replace(languages, **given)
