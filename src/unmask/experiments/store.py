@@ -188,6 +188,11 @@ class Store:
         store = cls(directory)
         if not store.runs:
             name = cut(str(directory))
+            if store.cells or store.blocks:
+                raise UnmaskError(
+                    f"the line with the recipe is damaged in {name}/{FILE}; other lines are whole",
+                    f"Give the recipe again, which keeps the finished cells: `unmask sweep run RECIPE --store {name}`",
+                )
             raise UnmaskError(
                 f"there is no sweep in {name}, or no whole line of {FILE}",
                 f"`unmask sweep run RECIPE --store {name}` makes one",

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -109,6 +110,22 @@ def test_a_line_of_another_shape_is_left_out_by_name_and_measured_again(store, w
     ]
     sweep({"jobs": [TOTAL], "rows": 12}, store=store, engine="here")
     assert results(store) == results(whole)
+
+
+def test_without_the_line_of_the_recipe_the_cells_are_kept(store):
+    """One changed digit in the line of each run; the recipe alone, given again, is a store of the same cells."""
+    damaged = (store / FILE).read_bytes().replace(b'"schema":', b'"schema":1')
+    (store / FILE).write_bytes(damaged)
+    said = (
+        f"the line with the recipe is damaged in {store / FILE}; other lines are whole. Give the recipe again, which "
+    )
+    said += f"keeps the finished cells: `unmask sweep run RECIPE --store {store}`"
+    with pytest.raises(UnmaskError, match=f"^{re.escape(said)}$"):
+        resume(store, **TRUSTED)
+    assert answers(store) == [said, said, "", ""]
+
+    new = (store / FILE).read_bytes().removeprefix(damaged).splitlines()
+    assert [json.loads(line)["type"] for line in new] == ["run"]  # no cell is measured again
 
 
 def test_a_digit_that_has_changed_is_noticed(store, whole):
