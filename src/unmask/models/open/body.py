@@ -34,7 +34,7 @@ def count(module: nn.Module, outside: Iterable[Tensor] = ()) -> int:
 
 
 def symbols_of(network: Any) -> int | None:
-    """Rows of the embedding of a network of transformers; None if it does not tell."""
+    """Rows of the embedding of a network of transformers; None if unknown."""
     embedding = getattr(network, "get_input_embeddings", lambda: None)()
     return getattr(embedding, "num_embeddings", None)
 

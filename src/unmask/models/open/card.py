@@ -67,7 +67,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     issue: str = ""  # a known one
 
     def check_fits(self, symbols: int) -> None:
-        """Raise an error if one of its tokens is none of the symbols that a network reads."""
+        """Raise an error if a network does not read one of its tokens; symbols: number of those that it reads."""
         around = {"frame": max((*self.frame[0], *self.frame[1]), default=None)}
         for name, token in entries.given(msgspec.structs.asdict(self.tokens) | around).items():
             if token >= symbols:
