@@ -91,8 +91,8 @@ def changed(first):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"marginals": P[0]}, r"marginals are Tensor of shape \(4, 3\).*; expected probabilities \(B, L, V\)"),
-        ({"marginals": P.tolist()}, "marginals is .*; expected a tensor"),
+        ({"marginals": P[0]}, r"marginals are Tensor of shape \(4, 3\).*; expected tensors, probabilities \(B, L, V\)"),
+        ({"marginals": P.tolist()}, "marginals are .*; expected tensors, probabilities"),
         ({"marginals": changed([0.0, 0.0, 0.0])}, f"{SUM} 0 and the least is 0; expected a sum of 1, none below 0"),
         ({"marginals": changed([0.5, 0.5, torch.nan])}, f"{SUM} nan"),
         (
@@ -100,7 +100,7 @@ def changed(first):
             f"{SUM} 1 and the least is -0.5; expected a sum of 1, none below 0",
         ),
         ({"marginals": changed([0.5, 1.5, 0.5])}, f"{SUM} 2.5 and the least is 0.5"),
-        ({"tokens": HIDDEN[:, :3]}, r"expected probabilities \(B, L, V\) and \(B, L\)"),
+        ({"tokens": HIDDEN[:, :3]}, r"expected tensors, probabilities \(B, L, V\) and \(B, L\)"),
         ({"tokens": HIDDEN.float()}, "^tokens are float32; expected integers$"),
         ({"tokens": HIDDEN - 6}, "^a token is 3; expected 0 to 2, or 9 where it is hidden$"),
         ({"tokens": HIDDEN - 10}, "^a token is -1; expected 0 to 2, or 9 where it is hidden$"),

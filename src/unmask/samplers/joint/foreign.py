@@ -74,12 +74,11 @@ def _checked(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """On the host: tokens (B, L), V where hidden; Bool (B, L), the hidden positions, and those of this step."""
     arguments.of_kind("constraint", constraint, Automaton, "an automaton, such as unmask.languages.regex(..)")
-    for name, value in {"marginals": marginals, "tokens": tokens}.items():
-        arguments.of_kind(name, value, Tensor, "a tensor")
-    if marginals.dim() != 3 or marginals.shape[:2] != tokens.shape or not marginals.is_floating_point():
+    tensors = isinstance(marginals, Tensor) and isinstance(tokens, Tensor)
+    if not tensors or marginals.shape[:-1] != tokens.shape or tokens.dim() != 2 or not marginals.is_floating_point():
         raise UnmaskError(
             f"marginals are {shown(marginals)}, and tokens {shown(tokens)}",
-            "expected probabilities (B, L, V) and (B, L)",
+            "expected tensors, probabilities (B, L, V) and (B, L)",
         )
 
     vocabulary = constraint.vocabulary
