@@ -128,6 +128,13 @@ def test_what_is_not_read_may_be_anything():
     assert torch.equal(out, torch.zeros_like(tokens))
 
 
+def test_marginals_may_have_been_coarse():
+    """A softmax in bfloat16 that is float32 now."""
+    coarse = torch.linspace(-1, 1, 24).view(2, 4, 3).bfloat16().softmax(-1).float()
+    assert float((coarse.sum(-1) - 1).abs().max()) > 1e-3
+    assert joint(coarse, HIDDEN, regex("0*", 3), mask=MASK).eq(0).all()
+
+
 def test_nothing_hidden_is_nothing_drawn():
     tokens = torch.tensor([[0, 0]])
     assert torch.equal(joint(P[:1, :2], tokens, regex("0*", 3), mask=MASK), tokens)

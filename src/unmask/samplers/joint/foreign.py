@@ -9,7 +9,7 @@ from unmask.core import arguments
 from unmask.core.chance import Randomness
 from unmask.core.errors import UnmaskError, shown
 from unmask.denoisers import Canvas, Denoiser
-from unmask.denoisers.denoiser import check_sums
+from unmask.denoisers.denoiser import ROUGH_SUMS, check_sums
 from unmask.denoisers.marginals import Table
 from unmask.languages.automata import Automaton
 from unmask.languages.base import as_tokens
@@ -60,7 +60,7 @@ def joint(
     if len(rows):
         table = marginals.detach()[hidden.to(marginals.device)].cpu()
         of, at = hidden.nonzero(as_tuple=True)
-        check_sums(table, of, at, "the marginals")
+        check_sums(table, of, at, "the marginals", ROUGH_SUMS)  # they may have been coarser than they are now
 
         together = Together(Joint(constraint, 0, single=False), canvas)
         together.know(Table(table), hidden)
