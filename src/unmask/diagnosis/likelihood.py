@@ -148,7 +148,7 @@ def _of_paths(
         known = paths.rule_of(sampler, hidden, delta)
         if known is None:
             for begun in start[rows].unique(dim=0):
-                contexts = Contexts(lambda z: denoiser.probabilities(z).log(), denoiser.vocabulary, begun)
+                contexts = Contexts.of(denoiser, begun)
                 same = rows[(start[rows] == begun).all(1)]
                 places = (contexts.texts == texts[same].unsqueeze(1)).all(2).int().argmax(1)
                 nats = nats.index_put((same,), enumerated(contexts, sampler, delta)[places].log())
