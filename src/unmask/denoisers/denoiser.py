@@ -362,11 +362,11 @@ class Denoiser:
 
         given: as in `engine`; guidance depends on it. Pass it for contexts that a sampler has written a part of.
         """
-        answer: Tensor | Marginals
-        if type(self).posterior is Denoiser.posterior:
-            answer = self._from_engine(tokens, positions, time, given)
-        else:  # a function of the tokens alone
-            answer = self.posterior(tokens, positions, time)
+        of_tokens = type(self).posterior is not Denoiser.posterior  # and of nothing else
+        answer = (
+            self.posterior(tokens, positions, time) if of_tokens else self._from_engine(tokens, positions, time, given)
+        )
+
         if not isinstance(answer, Marginals):
             count = tokens.shape[1] if positions is None else positions.shape[-1]
             return table_of(answer, (len(tokens), count, self.vocabulary), self.name).double()

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import arguments
+from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, share
 from unmask.core.means import mean
@@ -161,8 +161,7 @@ def rows(
             if prompt is None:
                 prompt = prompt_numbers(given)
 
-    if chosen_among is not None:
-        arguments.whole("chosen_among", chosen_among)
+    together = arguments.whole("chosen_among", entries.chosen(chosen_among, 1))
 
     bits = -language.log_prob(tokens, given) / math.log(2)
     return Rows(
@@ -175,7 +174,7 @@ def rows(
         size=size,
         steps=language.steps(tokens),
         model_calls=calls,
-        chosen=None if chosen_among in (None, 1) else torch.arange(len(tokens)) // chosen_among,
+        chosen=None if together == 1 else torch.arange(len(tokens)) // together,
     )
 
 

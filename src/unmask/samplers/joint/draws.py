@@ -165,6 +165,7 @@ def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
             "expected a length of at least 2",
             "Use draw='product'.",
         )
+
     arguments.whole("order", order, 2, source.length, what=", the length")
     return Joint(automata.windows(language, order, source.length), sweeps)
 
