@@ -439,6 +439,8 @@ def test_a_template_for_a_model_with_a_large_vocabulary(draw, tmp_path):
         ({"draw": "fitted(constraint=regex(pattern='0*('))"}, "breaks at character 2"),
         ({"draw": "fitted(sweeps=-1)"}, "sweeps is -1"),
         ({"draw": "soft(order=1)"}, "order is 1"),
+        ({"draw": "soft(order=5)", "given": [8] * 4}, "order is 5; expected 2 to 4, the length"),
+        ({"draw": "soft(order=3)", "length": 1}, "length 1 has none; expected a length of at least 2"),
         ({"draw": "fittd"}, "did you mean fitted"),
         ({"draw": Joint(everything(3))}, "the automaton has 3 symbols"),
     ],

@@ -339,6 +339,12 @@ class Denoiser:
         Return probabilities (B, K, V), one-hot if revealed; or, for large vocabularies, Marginals of the B K entries,
         row by row.
         """
+        return self._from_engine(tokens, positions, time, None)
+
+    def _from_engine(
+        self, tokens: Int[Tensor, "B L"], positions: Tensor | None, time: Tensor | None, given: Tensor | None
+    ) -> Tensor:
+        """`posterior` by a new engine, of a canvas that started with these given tokens (B, L)."""
         if positions is None:
             positions = torch.arange(tokens.shape[1])
         positions = positions.expand(len(tokens), -1)
@@ -346,15 +352,26 @@ class Denoiser:
         content = tokens.gather(1, positions)
         rows, columns = (content == self.vocabulary).nonzero(as_tuple=True)
         out = torch.nn.functional.one_hot(content.clamp(max=self.vocabulary - 1), self.vocabulary).double()
-        marginals = as_marginals(self.engine(tokens.clone()).at(rows, positions[rows, columns], time))
+        marginals = as_marginals(self.engine(tokens.clone(), given).at(rows, positions[rows, columns], time))
         out[rows, columns] = marginals.dense().double()
         return out
 
     def probabilities(
-        self, tokens: Int[Tensor, "B L"], positions: Tensor | None = None, time: Tensor | None = None
+        self,
+        tokens: Int[Tensor, "B L"],
+        positions: Tensor | None = None,
+        time: Tensor | None = None,
+        given: Int[Tensor, "B L"] | None = None,
     ) -> Float64[Tensor, "B K V"]:
-        """`posterior` (B, K, V) as a tensor, for small vocabularies."""
-        answer = self.posterior(tokens, positions, time)
+        """`posterior` (B, K, V) as a tensor, for small vocabularies.
+
+        given: as in `engine`; guidance depends on it. Pass it for contexts that a sampler has written a part of.
+        """
+        of_tokens = type(self).posterior is not Denoiser.posterior  # and of nothing else
+        answer = (
+            self.posterior(tokens, positions, time) if of_tokens else self._from_engine(tokens, positions, time, given)
+        )
+
         if not isinstance(answer, Marginals):
             count = tokens.shape[1] if positions is None else positions.shape[-1]
             return table_of(answer, (len(tokens), count, self.vocabulary), self.name).double()

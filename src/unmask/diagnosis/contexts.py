@@ -55,6 +55,15 @@ class Contexts:
         self.texts = self.filled(vocabulary)  # (V^H, L)
         self.log = model(self.tokens).double()  # (C, L, V)
 
+    @classmethod
+    def of(cls, denoiser: Denoiser, start: Tensor) -> Contexts:
+        """The contexts of a denoiser; only the tokens of the start are given, the others a sampler wrote."""
+
+        def log(tokens: Tensor) -> Tensor:
+            return denoiser.probabilities(tokens, given=start.expand_as(tokens)).log()
+
+        return cls(log, denoiser.vocabulary, start)
+
     @cached_property
     def p(self) -> Tensor:
         """(C, L, V): the probabilities, computed at their first use."""

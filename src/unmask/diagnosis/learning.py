@@ -199,7 +199,9 @@ def _of_contexts(
 
         hidden = contexts == language.vocabulary
         time = denoiser.time_at(hidden.double().mean(1), len(hidden))
-        loss = divergence(language.posterior(contexts), denoiser.probabilities(contexts, time=time))
+        nothing = torch.full_like(contexts, language.vocabulary)
+        learned = denoiser.probabilities(contexts, time=time, given=nothing)
+        loss = divergence(language.posterior(contexts), learned)
         where, _ = hidden.nonzero(as_tuple=True)
         return loss[hidden], owners[where], (length - hidden.sum(1))[where], possible
 

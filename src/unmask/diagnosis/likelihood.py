@@ -39,6 +39,7 @@ from unmask.diagnosis.enumeration import enumerated
 from unmask.languages import LanguageLike, load
 from unmask.languages.base import as_tokens
 from unmask.metrics import Score
+from unmask.metrics.rows import CHANGED, changed
 from unmask.samplers import Generation, Sampler, fill
 from unmask.samplers.contract import CANVAS, as_sampler
 from unmask.samplers.generation import fit_of, reshaped
@@ -148,7 +149,7 @@ def _of_paths(
         known = paths.rule_of(sampler, hidden, delta)
         if known is None:
             for begun in start[rows].unique(dim=0):
-                contexts = Contexts(lambda z: denoiser.probabilities(z).log(), denoiser.vocabulary, begun)
+                contexts = Contexts.of(denoiser, begun)
                 same = rows[(start[rows] == begun).all(1)]
                 places = (contexts.texts == texts[same].unsqueeze(1)).all(2).int().argmax(1)
                 nats = nats.index_put((same,), enumerated(contexts, sampler, delta)[places].log())
@@ -217,8 +218,8 @@ def _texts(denoiser: Denoiser, texts: Any, given: Tensor | None) -> tuple[Tensor
     start = entries.chosen(given, torch.full_like(texts, denoiser.vocabulary)).expand(texts.shape)
     if bool((start != denoiser.vocabulary).all(1).any()):
         raise UnmaskError("a text is given as a whole; expected at least one position that the sampler writes")
-    if bool(((start != denoiser.vocabulary) & (start != texts)).any()):
-        raise UnmaskError("the texts differ from the given tokens; expected texts that continue them")
+    if bool(changed(texts, start, denoiser.vocabulary).any()):
+        raise UnmaskError(CHANGED)
     return texts, start
 
 

@@ -73,7 +73,7 @@ def chain(denoiser: Denoiser, row: Tensor, first: int) -> Likelihood:
     """Log-likelihood of one token after another, from left to right."""
     places = torch.arange(first, len(row))
     hidden = torch.arange(len(row)) >= places.unsqueeze(1)
-    nats, best = _scores(denoiser, row, hidden, (torch.arange(len(places)), places))
+    nats, best = _scores(denoiser, row, first, hidden, (torch.arange(len(places)), places))
     return Likelihood(float(nats.sum()), 0.0, bool((best == row[first:]).all()), len(places))
 
 
@@ -83,7 +83,7 @@ def bound(denoiser: Denoiser, row: Tensor, first: int, sets: Sets) -> Likelihood
     many = len(sets.hidden)
     hidden = torch.cat([torch.zeros((many, first), dtype=torch.bool), sets.hidden], 1)
     which, places = hidden.nonzero(as_tuple=True)
-    nats, best = _scores(denoiser, row, hidden, (which, places))
+    nats, best = _scores(denoiser, row, first, hidden, (which, places))
     means = torch.zeros(many, dtype=torch.float64).index_add_(0, which, nats) * size / sets.hidden.sum(1)
 
     greedy = bool((best == row[places]).all()) if size == 1 else None
@@ -129,15 +129,21 @@ def random_sets(sizes: Tensor, length: int, generator: torch.Generator) -> Tenso
 
 
 @torch.no_grad()
-def _scores(denoiser: Denoiser, row: Tensor, hidden: Tensor, at: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """(log p of the token, the most likely symbol) at (context, position); context k hides Bool (K, L) of a row."""
+def _scores(
+    denoiser: Denoiser, row: Tensor, first: int, hidden: Tensor, at: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """(log p of the token, the most likely symbol) at (context, position); context k hides Bool (K, L) of a row.
+
+    The tokens before position `first` are given.
+    """
     which, places = at
     tokens = torch.where(hidden, denoiser.vocabulary, row)
+    given = torch.where(torch.arange(len(row)) < first, row, denoiser.vocabulary).expand_as(tokens)
     nats, best = [], []
     for part in torch.arange(len(tokens)).split(AT_ONCE):
         mine = (which >= part[0]) & (which <= part[-1])
         marginals = as_marginals(
-            denoiser.engine(tokens[part], tokens[part]).at(which[mine] - part[0], places[mine], None)
+            denoiser.engine(tokens[part], given[part]).at(which[mine] - part[0], places[mine], None)
         )
         nats.append(marginals.of(row[places[mine]]).log())
         best.append(marginals.best)

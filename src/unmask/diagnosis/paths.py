@@ -48,8 +48,9 @@ class Block(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How a step chooses its positions."""
+    """How a step chooses its positions, in rows with given tokens."""
 
+    given: Tensor  # Bool (L)
     random: bool
     temperature: float = 1.0  # of the draws; scores are at 1
     by_position: bool = False  # equal scores
@@ -59,9 +60,9 @@ def rule_of(sampler: Sampler, hidden: Tensor, delta: Tensor) -> tuple[Rule, list
     """The rule and the blocks of a row with hidden positions, Bool (L); None for a rule without these chances."""
     inner, parts = stages(sampler, hidden, delta)
     if type(inner) in (FixedSize, FirstHitting):
-        rule = Rule(True)
+        rule = Rule(~hidden, True)
     elif type(inner) is LowConfidence and not inner.last and inner.dtype == "float32":
-        rule = Rule(False, inner.temperature, inner.ties == "position")
+        rule = Rule(~hidden, False, inner.temperature, inner.ties == "position")
     else:
         return None
 
@@ -226,7 +227,8 @@ def _predicted(
     denoiser: Denoiser, rule: Rule, x: Tensor, hidden: Tensor, places: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(p of the draws (R, h, V), scores (R, h, V), tokens (R, h)) at the hidden positions (R, h) of texts (R, L)."""
-    table = denoiser.probabilities(torch.where(hidden, denoiser.vocabulary, x), places)
+    given = torch.where(rule.given, x, denoiser.vocabulary)
+    table = denoiser.probabilities(torch.where(hidden, denoiser.vocabulary, x), places, given=given)
     p = Table(table.flatten(0, 1)).sharpened(rule.temperature).dense().view(table.shape)
     return p, torch.round(table.detach() / EXACT), x.gather(1, places)
 

@@ -52,11 +52,17 @@ def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: T
     every = sequences(checked(denoiser).vocabulary, length)
     sets = [torch.tensor(bits, dtype=torch.bool) for bits in itertools.product([False, True], repeat=length)]
 
+    # given tokens are revealed from the start
+    if given is None:
+        given = torch.full((length,), denoiser.vocabulary)
+    shown = given != denoiser.vocabulary
+
     fits = {}  # probability of each token of x given the revealed set: (V^L, L)
     for number, revealed in enumerate(sets[:-1]):
         context = torch.where(revealed, every, denoiser.vocabulary)
         distinct, which = context.unique(dim=0, return_inverse=True)
-        marginals = denoiser.probabilities(distinct)
+        prompts = torch.where(shown, distinct, denoiser.vocabulary)
+        marginals = denoiser.probabilities(distinct, given=prompts)
         fits[number] = marginals[which.unsqueeze(1), torch.arange(length), every]
 
     moves = []  # (from, to, number revealed, number that stays hidden)
@@ -69,10 +75,6 @@ def output_distribution(denoiser: Denoiser, length: int, delta: Tensor, given: T
     at_once = max(AT_ONCE // len(every), 1)
     some = list(zip(torch.tensor(moves).split(at_once), factors.split(at_once), strict=True))
 
-    # given tokens are revealed from the start
-    if given is None:
-        given = torch.full((length,), denoiser.vocabulary)
-    shown = given != denoiser.vocabulary
     mass = torch.zeros((len(sets), len(every)), dtype=torch.float64)
     begins = next(number for number, revealed in enumerate(sets) if torch.equal(revealed, shown))
     mass[begins] += (~shown | (every == given)).all(1)

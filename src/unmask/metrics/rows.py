@@ -29,11 +29,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unmask.core import arguments, entries
+from unmask.core.errors import UnmaskError
 from unmask.core.estimates import Estimate, share
 from unmask.core.means import mean
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Steps
 from unmask.samplers import Generation
+
+CHANGED = "the texts differ from the given tokens; expected texts that continue them"
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,8 @@ def rows(
     """The probabilities of samples (B, L) from any source under a known language.
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
-    conditional on it: a row that has changed a given token is invalid, and |x| counts the others. prompt (B): number of
+    conditional on it: a row that has changed a given token is invalid, and |x| counts the others. If all rows have, it
+    is not theirs: an error. prompt (B): number of
     the prompt that each row continues. (default: one prompt for each distinct row of given) chosen_among: as in `score`
     """
     tokens: Any = samples
@@ -150,9 +155,13 @@ def rows(
         if bool((given == language.vocabulary).all()):
             given = None  # no token is given
         else:
+            if bool(changed(tokens, given, language.vocabulary).all()):
+                raise UnmaskError(CHANGED)
             size = own_sizes(language, tokens, given)
             if prompt is None:
                 prompt = prompt_numbers(given)
+
+    together = arguments.whole("chosen_among", entries.chosen(chosen_among, 1))
 
     bits = -language.log_prob(tokens, given) / math.log(2)
     return Rows(
@@ -165,8 +174,13 @@ def rows(
         size=size,
         steps=language.steps(tokens),
         model_calls=calls,
-        chosen=None if chosen_among in (None, 1) else torch.arange(len(tokens)) // chosen_among,
+        chosen=None if together == 1 else torch.arange(len(tokens)) // together,
     )
+
+
+def changed(tokens: Tensor, given: Tensor, vocabulary: int) -> Tensor:
+    """Bool (B): rows (B, L) that differ from their given tokens, V where hidden."""
+    return ((given != vocabulary) & (given != tokens)).any(1)
 
 
 def patterns(language: Language, given: Tensor, rows: int, length: int) -> Tensor:

@@ -90,7 +90,12 @@ class Lesson(Session):
         if self.joint is None:
             return super().draw(marginals, rows, positions)
         tokens = self.truth[rows, positions]
-        log = self.together.log_probability(rows, positions, self.truth)
+        log = torch.zeros(len(self.truth), dtype=torch.float64)
+
+        # a text that an earlier step cannot write has probability 0, and no completion to ask for
+        possible = ~self.canvas.nats.isposinf().any(1)[rows]
+        if bool(possible.any()):
+            log = self.together.log_probability(rows[possible], positions[possible], self.truth)
         self.canvas.nats[rows, positions] = (-log / rows.bincount(minlength=len(log)))[rows]
         return tokens, marginals.of(tokens)
 

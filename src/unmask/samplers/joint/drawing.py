@@ -138,7 +138,12 @@ class Together:
         log = torch.from_numpy(self._step(rows, positions, self.classes[values], MEASURE).log)
         if self.merged:
             tokens = values[rows, positions]
-            inside = self._marginals(rows, positions).of(tokens) / self._masses(rows, positions, self.classes[tokens])
+            own = self.classes[tokens]
+            mass = self._masses(rows, positions, own)
+            alike = self.classes.bincount()[own].double()
+
+            # as `_members` draws: uniform in a class without mass
+            inside = torch.where(mass > 0, self._marginals(rows, positions).of(tokens) / mass, 1 / alike)
             log.index_add_(0, rows, inside.log())
         return log
 

@@ -159,7 +159,14 @@ def soft(source: Source, order: int = 2, sweeps: int = SWEEPS) -> Joint:
         raise UnmaskError(
             f"soft needs the windows of a language; {source.denoiser.name} has none. Use Joint(automaton)."
         )
-    arguments.whole("order", order, 2, source.length)
+    if source.length < 2:
+        raise UnmaskError(
+            "soft weighs windows of two tokens or more, and a sequence of length 1 has none",
+            "expected a length of at least 2",
+            "Use draw='product'.",
+        )
+
+    arguments.whole("order", order, 2, source.length, what=", the length")
     return Joint(automata.windows(language, order, source.length), sweeps)
 
 
