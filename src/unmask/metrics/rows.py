@@ -134,8 +134,8 @@ def rows(
 
     given: the tokens (L) or (B, L) that they continue, V where hidden. (default: those of the Generation) Then all is
     conditional on it: a row that has changed a given token is invalid, and |x| counts the others. If all rows have, it
-    is not theirs: an error. prompt (B): number of
-    the prompt that each row continues. (default: one prompt for each distinct row of given) chosen_among: as in `score`
+    is not theirs: an error. prompt (B): number of the prompt that each row continues. (default: one prompt for each
+    distinct row of given) chosen_among: as in `score`
     """
     tokens: Any = samples
     calls = None
