@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import combinations
 
 import numpy as np
@@ -49,6 +50,19 @@ def test_patterns_by_size(places):
                 total += patterns[r, m] * np.mean(hits)
         expected.append(total)
     np.testing.assert_allclose(by_size(patterns, places), expected, atol=1e-12)
+
+
+def test_the_patterns_of_a_long_sequence_take_seconds():
+    """Exactly one of n places is the first in R, and (n - k) / (k + 1) + 1 is the mean place of the first."""
+    places = 30_000
+    patterns = np.zeros((2, places + 1))
+    k = np.arange(places + 1)
+    for r, expected in enumerate(((places + 1) / (k + 1), np.minimum(k, 1))):
+        patterns[:] = 0
+        patterns[r] = 1
+        began = time.process_time()
+        np.testing.assert_allclose(by_size(patterns, places), expected, rtol=1e-10)
+        assert time.process_time() - began < 5
 
 
 @EXAMPLES
