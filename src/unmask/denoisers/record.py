@@ -1,7 +1,7 @@
 """The record of the calls to an oracle: the call that revealed each position, in two bytes per position.
 
 A run is the generation of one batch. A new run begins when the shape changes, or when all revealed positions are hidden
-again. A run that reveals all in its last step ends unseen: who calls the loop says so (`end`).
+again. A run that reveals all in its last step ends unseen: its end comes from the caller of the loop (`end`).
 
 A position that is hidden at call c but not at call c + 1 was revealed in step c; a position that is hidden at the last
 call was revealed in the last step.

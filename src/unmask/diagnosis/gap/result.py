@@ -187,7 +187,7 @@ class Gap:
                 "more than parallel decoding costs"
             )
             if math.isinf(beside.itself.value):
-                lost = "what one random order writes, another cannot write"
+                lost = "one random order writes sequences that another cannot write"
 
             if self.changes:
                 yield (
