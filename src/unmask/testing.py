@@ -27,6 +27,7 @@ from torch import Tensor
 
 from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
+from unmask.core.threads import torch_threads
 from unmask.denoisers.ideal import Ideal
 from unmask.denoisers.oracles import MaskedOracle, Oracle, oracle
 from unmask.diagnosis.audit import Audit, audit
@@ -293,7 +294,8 @@ def called_until(
     models = [model] if draft is None else [model, oracle(language, **options, draft=draft)]
     parts: list[Tensor] = []
     began = time.monotonic()
-    with seeded(seed), torch.no_grad(), timed(model, limit):
+    # the tensors of a few rows are small: threads of torch would wait for each other
+    with seeded(seed), torch.no_grad(), torch_threads(1), timed(model, limit):
         while (done := sum(map(len, parts))) < rows:
             calls, late = model.calls, False
             try:
@@ -311,6 +313,7 @@ def called_until(
             if not models[-1].calls:
                 reject("the loop never calls the draft", "Draw the drafts from draft(tokens).logits")
             parts.append(checked(returned, model, length))
+            model.record.end()
             if parts[-1].shape[1] != parts[0].shape[1]:
                 lengths = f"{parts[0].shape[1]} positions first and {parts[-1].shape[1]} later"
                 reject(f"the loop returns {lengths}", "Return sequences of one length")

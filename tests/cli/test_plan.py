@@ -69,8 +69,19 @@ def test_the_schedule_of_the_metric_is_planned_once(run):
     assert result["optimal"] == {name: result[name] for name in result["optimal"]}
 
 
+@pytest.mark.parametrize("words", [("--target", 0.001), ("--target", 1e-6, "--ar-token-ms", 3.3, "--step-ms", 9.4)])
+def test_a_target_that_no_interval_reaches(run, words):
+    """500 sequences without an impossible one leave an SER of up to 0.7%."""
+    asked = ("plan", "--language", "paper-2gram", "--length", 8, "--sampler", "entropy", *words)
+    result = run(*asked, "--json").result
+    assert result["high"] is None
+    said = " ".join(run(*asked).out.split())
+    assert f"interval: {result['low']:g} steps or more (no upper end: 500 sequences" in said
+
+
 def test_mistakes(run):
     for added, said in (
+        (("--batch", 0), "batch is 0; expected at least 1"),
         (("--step-ms", 3.0), "--ar-token-ms and --step-ms need each other"),
         (("--schedule", "lineal"), "did you mean linear"),
         (("--schedule", "geometric"), "SER stays at"),

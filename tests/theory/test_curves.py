@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import combinations
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_patterns_by_size(places):
                 total += patterns[r, m] * np.mean(hits)
         expected.append(total)
     np.testing.assert_allclose(by_size(patterns, places), expected, atol=1e-12)
+
+
+def test_the_patterns_of_a_long_sequence_take_seconds():
+    """Exactly one of n places is the first in R: the chances of all places sum to 1."""
+    places = 60_000
+    patterns = np.stack([np.zeros(places), np.ones(places)])
+    began = time.process_time()
+    means = by_size(patterns, places)
+    assert time.process_time() - began < 5
+    np.testing.assert_allclose(means[1:], 1, rtol=1e-10)
 
 
 @EXAMPLES

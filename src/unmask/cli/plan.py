@@ -139,7 +139,7 @@ def command(
         others = {"model": model, "batch": batch} | _unless("ser", metric=metric)
         refuse(others, "does not apply to --sampler, whose SER is measured on a language. Leave it out")
         return _of_sampler(str(language), sampler, target, length, schedule, times)
-    return _of_language(language, model, metric or "ser", target, length, (schedule, batch or 1, times), verbose)
+    return _of_language(language, model, metric or "ser", target, length, (schedule, chosen(batch, 1), times), verbose)
 
 
 def _unless(usual: str, **given: str | None) -> dict[str, str | None]:
@@ -220,13 +220,15 @@ def _of_sampler(
     if first["value"] is None:
         return Answer(first | {"sampler": sampler}, [f"{sampler} does not reach {wanted} within {most} steps."])
     steps, calls = first["value"], first["model_calls"]
-    ends = f"{first['low']:g} to {first['high']:g}"
+    ends = f"{first['low']:g} steps or more (no upper end: {ROWS} sequences are too few for this target)"
+    if first["high"] is not None:
+        ends = f"{first['low']:g} to {first['high']:g} steps"
     advice = f"{sampler} needs {steps:g} steps ({calls:.4g} model calls) for {wanted}; AR needs {length} for no error."
     if times is not None:
         advice += f" These take {calls * times[1]:,.4g} ms, and {length * times[0]:,.4g} ms."
-    how = f"measured on {ROWS} sequences at each of 1, 2, 3, 4, 6, 8, 12, .. steps; 95% interval: {ends} steps"
+    how = f"measured on {ROWS} sequences at each of 1, 2, 3, 4, 6, 8, 12, .. steps; 95% interval: {ends}"
     if sampler == "ancestral":
-        how = f"exact, or measured and interpolated; 95% interval: {ends} steps"
+        how = f"exact, or measured and interpolated; 95% interval: {ends}"
     return Answer(first | {"sampler": sampler}, [("advice", advice), ("method", how)])
 
 

@@ -1,8 +1,10 @@
 """The record of the calls to an oracle: the call that revealed each position, in two bytes per position.
 
 A run is the generation of one batch. A new run begins when the shape changes, or when all revealed positions are hidden
-again. A position that is hidden at call c but not at call c + 1 was revealed in step c; a position that is hidden at
-the last call was revealed in the last step.
+again. A run that reveals all in its last step ends unseen: its end comes from the caller of the loop (`end`).
+
+A position that is hidden at call c but not at call c + 1 was revealed in step c; a position that is hidden at the last
+call was revealed in the last step.
 """
 
 from __future__ import annotations
@@ -62,16 +64,22 @@ class Record:
     """The runs of an oracle, in the order of its calls."""
 
     runs: list[Run] = field(default_factory=list)
+    ended: bool = False  # whether the next call begins a run
 
     def __repr__(self) -> str:
         return f"<Record of {len(self.runs)} runs, {sum(len(run.step) for run in self.runs)} rows>"
 
     def add(self, ids: Tensor, hidden: Tensor) -> None:
         """Record one call, with ids (B, L) of which some are hidden, Bool (B, L)."""
-        if self.runs and not self.runs[-1].is_over(hidden):
+        if self.runs and not self.ended and not self.runs[-1].is_over(hidden):
             self.runs[-1].add(ids, hidden)
         elif bool(hidden.any()):
+            self.ended = False
             self.runs.append(Run(hidden, hidden, ids.int(), torch.zeros(hidden.shape, dtype=torch.int16)))
+
+    def end(self) -> None:
+        """End the last run: the loop has returned its rows."""
+        self.ended = True
 
     def order(self, tokens: Tensor) -> Tensor:
         """The step (B, L), from 1, that revealed each of the tokens (B, L) of the loop.

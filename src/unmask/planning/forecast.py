@@ -23,7 +23,7 @@ from torch import Tensor
 
 from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError, plural
-from unmask.core.estimates import Estimate
+from unmask.core.estimates import LEAST, Estimate
 from unmask.core.tables import as_table
 from unmask.diagnosis.loss_curve import LossCurve, loss_curve
 from unmask.models.open.model import OpenModel
@@ -105,10 +105,10 @@ class Forecast:
         says = f"{aim} needs {plural(steps, 'step')} of schedule {best}."
         if (fewest := self.fewest[best]) < steps:
             loss = self.gap(fewest, best)
-            says += (
-                f" A plan of {plural(fewest, 'step')} may suffice: it loses {loss.value:.3g} nats, with an interval up "
-                f"to {loss.high:.3g}. More answers narrow it."
-            )
+            reach = f"an interval up to {loss.high:.3g}. More answers narrow it"
+            if loss.open:
+                reach = f"no interval: {LEAST} answers are needed"
+            says += f" A plan of {plural(fewest, 'step')} may suffice: it loses {loss.value:.3g} nats, with {reach}."
         if (most := self.time_break_even) is None:
             return says
         if steps < most:

@@ -78,6 +78,20 @@ def test_calls_that_are_left_out_are_no_steps(first, end):
         assert "record: counts" not in found.p_values
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize(("steps", "length"), [(4, 8), (2, 4)])
+def test_a_loop_of_few_rows_passes_with_its_steps_alone(steps, length, rows):
+    """In a batch of few rows some steps reveal nothing; then a batch ends early, or all of it in its last step."""
+    how = {"sampler": "ancestral", "steps": steps, "rows": 200, "rare": False}
+    extra = partial(mdlm, rows=rows, length=length)
+    assert_law(partial(extra, steps=steps), **how)
+    assert_law(lambda model: (model(torch.full((rows, length), model.mask_id)), extra(model, steps=steps))[1], **how)
+    for number in (steps - 1, steps + 1):
+        with pytest.raises(AssertionError, match=rf"miscounted steps \({number} steps instead of {steps}"):
+            assert_law(partial(extra, steps=number), **how)
+
+
 @pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_named(name):

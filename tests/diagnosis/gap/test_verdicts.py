@@ -1,4 +1,4 @@
-"""Twelve cases, the right decision of a reader, and the verdict that leads to it."""
+"""Fourteen cases, the right decision of a reader, and the verdict that leads to it."""
 
 from __future__ import annotations
 
@@ -74,6 +74,18 @@ CASES = {  # case: (the right decision, the gap, words of the verdict that lead 
         lambda: of(Toy(6, 1.0), steps=5, length=6, rows=300, reference=300),
         ["contradicts itself", "Compare orders first"],
         [],
+    ),
+    "filters of an exact model": (
+        "measure without the filters",
+        lambda: of(SPARSE, steps=2, length=8, rows=30, top_k=1),
+        ["With top-k 1 the predictions contradict", "another cannot write", "measure the model without them"],
+        ["model contradicts itself", "inf"],
+    ),
+    "a temperature of an exact model": (
+        "measure without the temperature",
+        lambda: of(CHAIN, sampler="fixed-size", steps=16, reference=100, temperature=0.3),
+        ["With temperature 0.3 the predictions contradict", "measure the model without them"],
+        ["model contradicts itself"],
     ),
     "too few rows for a rare event": (
         "use more rows",

@@ -113,10 +113,13 @@ class Observed:
     def as_steps(self, ours: Tensor) -> tuple[Observed, Finding]:
         """The record with calls as steps, and a test of their number; ours: orders (B', L) of generated rows."""
         steps, calls = len(self.meant.delta), column(self.runs, "steps")
-        usual = Counter(calls).most_common(1)[0][0]
+        usual = max(calls) if max(calls) > steps else Counter(calls).most_common(1)[0][0]
 
         right = Finding("number of steps", 1.0)
         wrong = Finding("number of steps", 0.0, "miscounted steps", f"{usual} steps instead of {steps}")
+        if usual == steps:
+            others = len(calls) - calls.count(steps)
+            wrong = replace(wrong, detail=f"not {steps} steps in {others} of {len(calls)} batches")
 
         if self.meant.sampler.draws_steps and bool((self.order == packed(self.order)).all()):
             pauses = float((ours != packed(ours)).any(1).double().mean()) * len(self.order)
@@ -132,6 +135,8 @@ class Observed:
             )
             if set(map(len, values)) == {steps}:
                 return replace(self, order=torch.cat(numbers) + 1), right
+            if self.meant.sampler.draws_steps:
+                return self._idle(wrong)
 
         if max(calls) > steps:
             return self, wrong
@@ -149,6 +154,20 @@ class Observed:
         if set(calls) == {len(filled)}:
             return replace(self, order=filled[self.order - 1]), right
         return self, wrong
+
+    def _idle(self, wrong: Finding) -> tuple[Observed, Finding]:
+        """The same for a loop that draws steps and calls the model in those that reveal nothing, too.
+
+        In a batch of few rows they are common, and a batch is done early if its last step is one of them.
+        """
+        steps, calls = len(self.meant.delta), column(self.runs, "steps")
+        if max(calls) > steps:  # unless the calls in excess are idle in all batches
+            used, order = self.order.unique(return_inverse=True)
+            return replace(self, order=order + 1), replace(wrong, p_value=float(len(used) == steps))
+
+        early = (1 - self.meant.delta[-1]) ** torch.tensor([run.step.numel() for run in self.runs])
+        short = len(calls) - calls.count(steps)
+        return self, replace(wrong, p_value=at_least(short, len(calls), float(early.mean())))
 
     def _changes(self, ours: Tensor, wrong: Finding) -> Finding:
         """Test the number of steps in which a row changes, for a loop whose rows omit all others."""

@@ -15,6 +15,7 @@ from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
 from unmask.denoisers import Denoiser, as_denoiser
 from unmask.denoisers.canvas import by_length
+from unmask.denoisers.reshaped import Around, Guided, Nucleus, Sharpened
 from unmask.diagnosis.gap.estimators import Estimator, Readings, measure
 from unmask.diagnosis.gap.path import Path, Reader, of_generation, of_trace
 from unmask.diagnosis.gap.reference import ROWS, reference
@@ -30,6 +31,7 @@ from unmask.samplers.trace import read as read_trace
 
 OTHER = 0.2  # nats: recorded probabilities of the same model differ by less, in the median step
 USUAL = {"rows": 500, "length": 64}  # if gap() generates
+NEUTRAL = {"temperature": 1, "top_p": 1, "top_k": None, "nucleus": None, "scale": 0}  # options that change nothing
 
 
 class Setting(NamedTuple):
@@ -211,7 +213,21 @@ def _measured(
         reference=reference(denoiser, path, chooser, greedy, seed, rows) if rows > 1 else None,
         model_calls=reader.model_calls,
         spent=spent,
+        changes=_changes(denoiser),
     )
+
+
+def _changes(denoiser: Denoiser) -> list[str]:
+    """Options that change the predictions of a model, such as top-k 1: then they agree no longer, even of an exact one.
+
+    Errors that someone plants (Perturbed) are the model's own."""
+    named = []
+    while isinstance(denoiser, Around):
+        if isinstance(denoiser, Sharpened | Nucleus | Guided):
+            used = {name: value for name, value in denoiser.options().items() if value != NEUTRAL[name]}
+            named += [f"{name.replace('_', '-')} {value:g}" for name, value in used.items()]
+        denoiser = denoiser.inner
+    return named
 
 
 def _by_step(each: Tensor, nats: Tensor, row: Tensor, number: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -48,6 +48,7 @@ class Gap:
     reference: Reference | None
     model_calls: int  # of the gap
     spent: int  # by the generation
+    changes: Sequence[str] = ()  # options that change the model's predictions, such as top-k 1
 
     @cached_property
     def finite(self) -> Tensor:  # Bool (B): rows that count in means
@@ -181,10 +182,20 @@ class Gap:
                 f"which lose {beside.itself.value:.3g} against each other."
             )
         elif beside.contradicts and total is not None and beside.itself.value > max(total.value, NOTHING):
-            yield (
-                f"The model contradicts itself: random orders lose {beside.itself.value:.3g} nats per sequence "
-                "against each other, more than parallel decoding costs. Compare orders first."
+            lost = (
+                f"random orders lose {beside.itself.value:.3g} nats per sequence against each other, "
+                "more than parallel decoding costs"
             )
+            if math.isinf(beside.itself.value):
+                lost = "one random order writes sequences that another cannot write"
+
+            if self.changes:
+                yield (
+                    f"With {', '.join(self.changes)} the predictions contradict each other: {lost}. Options do this "
+                    "even to an exact model. Compare orders with the same options, or measure the model without them."
+                )
+            else:
+                yield f"The model contradicts itself: {lost}. Compare orders first."
 
     def _losses(self) -> Iterator[str]:
         if (flips := self.flips) is not None:
