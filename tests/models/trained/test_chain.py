@@ -135,6 +135,7 @@ def test_the_chain_of_the_preset_is_small():
         assert (shape.neighbours, shape.states) == memory
     assert preset("chain", "ar", 8).states == preset("thorough", "mdm", 8).states == 0
     assert preset("chain", "mdm", 8, states=3).states == 3
+    assert preset("chain", "mdm", 8, neighbours=0).states == 0
 
 
 def test_no_weight_is_updated_twice():

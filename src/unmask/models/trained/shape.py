@@ -157,7 +157,11 @@ def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
             sizes["neighbours"] -= 1
         else:
             sizes["states"] //= 2
-    return Shape.from_dict(sizes | entries.given(changes))
+
+    sizes |= entries.given(changes)
+    if not sizes["neighbours"] and changes.get("states") is None:
+        sizes["states"] = 0
+    return Shape.from_dict(sizes)
 
 
 def moves(vocabulary: int, neighbours: int, states: int) -> int:
