@@ -29,9 +29,12 @@ class Task(NamedTuple):
 
 TASKS = (
     Task("paper-2gram", "quick", 20.0, 0.5),
-    Task("paper-3gram", "thorough", 20.0, 0.5),
-    Task("paper-4gram", "thorough", 300.0, 8.0),
-    Task("sparse-hmm", "thorough", 180.0, 1.5),
+    Task("paper-3gram", "thorough", 20.0, 5.0),
+    Task("paper-4gram", "thorough", 300.0, 10.5),
+    Task("sparse-hmm", "thorough", 180.0, 5.5),
+    Task("paper-3gram", "chain", 20.0, 1.5),
+    Task("paper-4gram", "chain", 60.0, 8.0),
+    Task("sparse-hmm", "chain", 30.0, 2.5),
     Task("modular-sum", "sums", 300.0, 4.0),
 )
 FRACTION = {"toy": 0.0, "quick": 0.1, "full": 1.0}  # of the time

@@ -81,6 +81,8 @@ CASES = {
     "uniform noise": (shape(time_free=False, noise="uniform"), replace(BRIEF, targets="posterior", optimiser="muon")),
     "memory": (shape(neighbours=2), replace(BRIEF, targets="posterior", optimiser="muon")),
     "memory, ar": (shape("ar", neighbours=2), BRIEF),
+    "chain": (shape(neighbours=2, states=2), replace(BRIEF, targets="posterior", optimiser="muon")),
+    "chain, uniform noise": (shape(time_free=False, noise="uniform", neighbours=1, states=2), BRIEF),
     "memory, uniform noise": (shape(time_free=False, noise="uniform", neighbours=1), BRIEF),
     "no average": (shape(), replace(BRIEF, average=0.0, weight_decay=0.1)),
 }

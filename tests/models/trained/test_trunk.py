@@ -30,11 +30,11 @@ def memory(reader, rows=ROWS):
     return Memory(reader.shape, rows, LONG, reader.device, reader.dtype)
 
 
-@pytest.mark.parametrize("neighbours", [0, 2])
+@pytest.mark.parametrize(("neighbours", "states"), [(0, 0), (2, 0), (2, 2)])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_what_is_asked_is_what_is_there(layers, neighbours):
+def test_what_is_asked_is_what_is_there(layers, neighbours, states):
     """Columns in any order, some of them twice; with gradients the first block computes what it else looks up."""
-    made = trunk(layers=layers, neighbours=neighbours)
+    made = trunk(layers=layers, neighbours=neighbours, states=states)
     tokens = every_context()
     whole = made(tokens)
     assert whole.shape == (len(tokens), L, V)  # the mask is no answer

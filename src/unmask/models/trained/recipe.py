@@ -38,9 +38,13 @@ ADAMW: dict[str, Any] = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": 1e-8, "ams
 MOMENTUM = 0.95  # of Muon, with Nesterov's correction
 POLYNOMIAL, ITERATIONS = (3.4445, -4.775, 2.0315), 5  # of the Newton-Schulz iteration
 MATCHED = 0.2  # root mean square of an update of AdamW, so that both use the same rate
-TABLE, FASTER = "windows.table", 4.0  # times the rate: entries of rare windows have to grow within few visits
+FASTER = {  # times the rate
+    "windows.table": 4.0,  # entries of rare windows have to grow within few visits
+    "chain.table": 14.0,  # logarithms of a whole chain, which need no visit
+    "chain.begin": 14.0,
+}
 LOOKED_UP = ("embed.weight", "place")  # used one row at a time: not matrices, no weight decay
-ENDS = ("head", "time", "windows")  # matrices outside the blocks: their rows are single symbols or frequencies
+ENDS = ("head", "time", "windows", "chain")  # matrices outside the blocks: their rows are single symbols or frequencies
 
 # Without the noise of sampled targets, small batches are as good as large ones, and a rate that stays high is better.
 SOON = {"batch": 16, "rate": 7e-3, "fall": 0.6, "spread": 0.5, "run": 7, "targets": "posterior", "optimiser": "muon"}
@@ -52,6 +56,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "small": {"steps": 4000, "batch": 64, "rate": 2e-3},
     "quick": SOON | {"steps": 1200, "average": 0.995},
     "thorough": SOON | {"steps": 6000, "average": 0.998},
+    "chain": SOON | {"steps": 1000, "average": 0.995},
     "sums": SOON | {"steps": 4000, "average": 0.998, "rate": 4e-3, "spread": 0.7},
     "questions": SOON | QUESTIONS | {"steps": 1500, "average": 0.995, "rate": 4e-3},
     "text": {"steps": 1600, "batch": 32, "rate": 6e-3, "fall": 0.6, "average": 0.99, "optimiser": "muon"},
@@ -60,6 +65,7 @@ OF_NOISE = {"uniform": {"spread": 0.0, "run": 1}}  # it has no masks
 OF_KIND: dict[tuple[str, str], dict[str, Any]] = {  # an AR model learns from every position
     ("quick", "ar"): {"steps": 800, "run": 1},
     ("thorough", "ar"): {"steps": 1500, "average": 0.995, "run": 1},
+    ("chain", "ar"): {"steps": 1000, "run": 1},
     ("sums", "ar"): SOON | {"steps": 1500, "average": 0.995, "run": 1},
     ("questions", "ar"): {"steps": 800},
 }
@@ -188,10 +194,11 @@ class Learner:
 
         self.matrices = [name for name in self.weights if self._moments(name) == MOMENTS["muon"]]
         rest = entries.without(self.weights, self.matrices)
-        tables = list(entries.picked(rest, [TABLE]))
+        rest = entries.without(rest, FASTER)
         decayed = [name for name, weight in rest.items() if weight.dim() > 1 and name not in LOOKED_UP]
-        plain = list(entries.without(rest, decayed + tables))
-        self.groups = (decayed, 1.0, recipe.weight_decay), (plain, 1.0, 0.0), (tables, FASTER, 0.0)
+        self.groups = [(decayed, 1.0, recipe.weight_decay), (list(entries.without(rest, decayed)), 1.0, 0.0)]
+        for name in entries.picked(FASTER, self.weights):
+            self.groups.append(([name], FASTER[name], 0.0))
 
     def update(self, step: int) -> Tensor:
         """Apply the gradients of a step; return their norm before clipping."""

@@ -14,10 +14,11 @@ from unmask.denoisers.noise import Noise
 
 KINDS = ("mdm", "ar")
 MOST = {"vocabulary": 2**24, "length": arguments.MOST_LENGTH, "hidden": 2**17, "layers": 2**12, "heads": 2**12}
-MOST_NEIGHBOURS = 8
+MOST_NEIGHBOURS, MOST_STATES = 8, 1024
 MOST_ENTRIES = 2_000_000  # of a table of a preset: five neighbours of 8 symbols, four of 16
+MOST_MOVES = 40_000  # of a chain of a preset: two neighbours and 8 states of 8 symbols, one neighbour of 24
 PARAMETER_BYTES = 8  # a weight and one copy of it
-UNNAMED = ("noise", "mask"), ("neighbours", 0)  # so that a shape without them keeps its digest
+UNNAMED = ("noise", "mask"), ("neighbours", 0), ("states", 0)  # so that a shape without them keeps its digest
 Kind = TypeVar("Kind")
 
 FAST = {"hidden": 64, "layers": 4, "heads": 4, "neighbours": 5}  # about 200,000 weights, and the memory
@@ -26,6 +27,8 @@ PRESETS: dict[str, dict[str, int]] = {
     "small": {"hidden": 128, "layers": 4, "heads": 8, "length": 128},
     "quick": FAST | {"length": 64, "neighbours": 3},
     "thorough": FAST | {"length": 64},  # more neighbours, trained longer
+    "chain": FAST
+    | {"length": 64, "neighbours": 2, "states": 8},  # the memory is a chain, which learns n-grams and HMMs
     "sums": FAST | {"length": 65},  # the same, for modular-sum
     # For modular-sum(terms=4), whose answers are sums and no n-grams: with a memory it answers one question in eight.
     "questions": FAST | {"length": 19, "neighbours": 0},
@@ -49,6 +52,7 @@ class Shape:
     time_free: bool = True  # False: an MDM with time as an input, whose outputs cannot be cached
     noise: str = "mask"  # that an MDM removes (denoisers/noise.py); the time of uniform noise is its level a
     neighbours: int = 0  # of a position in the windows of the n-gram memory (windows.py); 0: no memory
+    states: int = 0  # hidden ones of a chain over windows of `neighbours` tokens, the memory in its place (chain.py)
 
     def __post_init__(self) -> None:
         arguments.word("kind of network", self.kind, KINDS)
@@ -56,6 +60,7 @@ class Shape:
         for name, most in MOST.items():
             arguments.whole(name, getattr(self, name), 1, most)
         arguments.whole("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
+        arguments.whole("states", self.states, 0, MOST_STATES)
         if self.hidden % (2 * self.heads):
             raise UnmaskError(
                 f"hidden is {self.hidden} with {self.heads} heads",
@@ -64,6 +69,11 @@ class Shape:
         arguments.word("noise", self.noise, get_args(Noise))
         if self.kind == "ar" and self.noise != "mask":
             raise UnmaskError(f"noise is {self.noise!r}; an AR model removes no noise. Leave noise out")
+        if self.states and (self.kind == "ar" or not self.neighbours):
+            raise UnmaskError(
+                f"states is {self.states} for an {self.title} with {self.neighbours} neighbours",
+                "expected an MDM with at least one neighbour, whose memory can be a chain. Leave states out",
+            )
         if self.kind == "ar" and not self.time_free:
             raise UnmaskError("time_free is False; an AR model has no time. Leave time_free out")
 
@@ -100,7 +110,9 @@ class Shape:
     def parameters(self) -> int:
         """Approximate number of weights."""
         a_layer = self.hidden * (4 * self.hidden + 3 * self.wide)
-        tables = sum((self.outside + 1) ** (width + 1) for width in self.windows)
+        tables = moves(self.vocabulary, self.neighbours, self.states)
+        if not self.states:
+            tables = sum((self.outside + 1) ** (width + 1) for width in self.windows)
         return self.layers * a_layer + (2 * self.vocabulary + self.length) * self.hidden + tables
 
     def check_memory(self) -> None:
@@ -130,13 +142,28 @@ def strict(given: dict[str, Any], kind: type[Kind], noun: str, where: str) -> Ki
 def preset(name: str, kind: str, vocabulary: int, **changes: Any) -> Shape:
     """Shape of a preset; a change of None keeps the value of the preset.
 
-    The more symbols, the fewer neighbours: no table of a preset has more than MOST_ENTRIES. AR models of presets have
-    no memory, because they learn n-grams within seconds.
+    The more symbols, the fewer neighbours: no table of a preset has more than MOST_ENTRIES, and no chain more than
+    MOST_MOVES. AR models of presets have no memory, because they learn n-grams within seconds.
     """
     arguments.word("preset of a network", name, PRESETS)
-    sizes: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary, "neighbours": 0, **PRESETS[name]}
+    sizes: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary, "neighbours": 0, "states": 0, **PRESETS[name]}
     if kind == "ar":
-        sizes["neighbours"] = 0
+        sizes |= {"neighbours": 0, "states": 0}
+
     while sizes["neighbours"] and (vocabulary + 2) ** (sizes["neighbours"] + 1) > MOST_ENTRIES:
         sizes["neighbours"] -= 1
-    return Shape.from_dict(sizes | entries.given(changes))
+    while moves(vocabulary, sizes["neighbours"], sizes["states"]) > MOST_MOVES:
+        if sizes["neighbours"] > 1:
+            sizes["neighbours"] -= 1
+        else:
+            sizes["states"] //= 2
+
+    sizes |= entries.given(changes)
+    if not sizes["neighbours"] and changes.get("states") is None:
+        sizes["states"] = 0
+    return Shape.from_dict(sizes)
+
+
+def moves(vocabulary: int, neighbours: int, states: int) -> int:
+    """Entries in the table of a chain."""
+    return vocabulary ** (neighbours + 1) * states**2

@@ -21,11 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unmask.models.trained.chain import Chain
 from unmask.models.trained.memory import Memory, Reach
 from unmask.models.trained.shape import Shape
 from unmask.models.trained.windows import Windows
 
 SYMBOL = 0.3  # initial standard deviation of embeddings: small, so that learned context soon outweighs it
+SPREADS = {"embed.weight": SYMBOL, "chain.table": 1.0}  # equal hidden states of a chain would stay equal
 SHARED = 0.5  # squared fraction of a normalised embedding along the direction that all symbols share
 SCORE = 8.0  # initial attention score of a head's preferred neighbour; other positions score a few less
 NEAR = 4  # its largest distance
@@ -42,6 +44,7 @@ class Frame(NamedTuple):
     turn: Turn
     condition: Tensor | None = None  # (B, hidden): the time, for networks with a time
     reach: Reach | None = None  # cached keys and values
+    level: Tensor | None = None  # (B): the a of uniform noise
 
 
 def embedding(symbols: int, width: int) -> nn.Embedding:
@@ -62,7 +65,8 @@ class Trunk(nn.Module):
         self.embed = embedding(shape.vocabulary + 1, shape.hidden)
         self.place = None if shape.causal else nn.Parameter(torch.empty(shape.length, shape.hidden))
         self.time = None if shape.time_free else Clock(shape.hidden)
-        self.windows = Windows(shape) if shape.neighbours else None
+        self.windows = Windows(shape) if shape.neighbours and not shape.states else None
+        self.chain = Chain(shape) if shape.states else None
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden, bias=False)
         self.head = Head(shape.hidden, shape.vocabulary, bias=False)
@@ -85,11 +89,11 @@ class Trunk(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() < 2:
                 continue
-            spread = SYMBOL if name == "embed.weight" else 1 / math.sqrt(weight.shape[1])
+            spread = SPREADS.get(name, 1 / math.sqrt(weight.shape[1]))
             if name.endswith(("out.weight", "down.weight")):
                 spread /= math.sqrt(2 * self.shape.layers)
             # all symbols equally likely, no effect of time
-            if name.startswith(("head", "place")) or "modulate" in name:
+            if name.startswith(("head", "place", "chain.begin")) or "modulate" in name:
                 nn.init.zeros_(weight)
             else:
                 nn.init.normal_(weight, std=spread)
@@ -193,26 +197,30 @@ class Trunk(nn.Module):
         x = self.embed(tokens)
         past = None if frame.reach is None else frame.reach.past
         if len(self.blocks) == 1:
-            return self._recalled(x, tokens, past, frame.condition)
+            return self._recalled(x, tokens, past, frame)
 
         first, *rest = self._layers[:-1]
         symbols = self.embed.weight
         qkv = None
         if self.time is None and len(symbols) < tokens.numel() and not torch.is_grad_enabled():
             qkv = functional.embedding(tokens, first.qkv(first.before(symbols)))  # it depends on the symbol only
-        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, past, frame.condition))
+        x, logits = self._split(self._recalled(first(x, 0, frame, qkv=qkv), tokens, past, frame))
 
         for layer, block in enumerate(rest, 1):
             x = block(x, layer, frame)
         return _wide(x, logits)
 
-    def _recalled(self, x: Tensor, tokens: Tensor, past: Tensor | None, condition: Tensor | None = None) -> Tensor:
-        """(B, K, width): x (B, K, hidden) with the vector of its position and the n-gram memory."""
+    def _recalled(self, x: Tensor, tokens: Tensor, past: Tensor | None, frame: Frame | None = None) -> Tensor:
+        """(B, K, width): x (B, K, hidden) with the vector of its position and the memory."""
         if self.place is not None:
             x = x + self.place[: x.shape[1]]
-        if self.windows is None:
+        if self.chain is not None:
+            recalled = self.chain(tokens, None if frame is None else frame.level)
+        elif self.windows is not None:
+            recalled = self.windows(tokens, past, None if frame is None else frame.condition)
+        else:
             return x
-        return functional.pad(x, (0, self.shape.vocabulary)) + self.windows(tokens, past, condition)
+        return functional.pad(x, (0, self.shape.vocabulary)) + recalled
 
     def _split(self, x: Tensor) -> list[Tensor]:
         """Hidden states and logits of the memory, if there is one, of (.., width)."""
@@ -223,19 +231,21 @@ class Trunk(nn.Module):
         return _wide(self.norm(self._layers[-1](x, len(self.blocks) - 1, frame, columns)), _picked(logits, columns))
 
     def _frame(self, width: int, time: Tensor | None, reach: Reach | None = None) -> Frame:
+        level = None
         if time is not None and self.shape.noise == "uniform":
-            time = depth(time)
+            level = time.clamp(max=1 - LEAST_NOISE)
+            time = depth(level)
         condition = None if self.time is None else self.time(time)
 
         if reach is not None and reach.places is not None:
             return Frame((self.cos[reach.places].unsqueeze(2), self.sin[reach.places].unsqueeze(2)), condition, reach)
         first = 0 if reach is None else reach.first
         part = slice(first, first + width)
-        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach)
+        return Frame((self.cos[part].unsqueeze(1), self.sin[part].unsqueeze(1)), condition, reach, level)
 
 
 class Head(nn.Linear):
-    """Logits (.., V) of hidden states, plus those of the n-gram memory, which follow them."""
+    """Logits (.., V) of hidden states, plus those of the memory, which follow them."""
 
     def forward(self, states: Tensor) -> Tensor:
         if states.shape[-1] == self.in_features:
@@ -333,7 +343,7 @@ def depth(level: Tensor) -> Tensor:
 
     Near a = 1 the noise falls geometrically from step to step, and with it the probability of a wrong token.
     """
-    return (1 - level).clamp(min=LEAST_NOISE).log() / math.log(LEAST_NOISE)
+    return (1 - level).log() / math.log(LEAST_NOISE)
 
 
 def rotated(x: Tensor, turn: Turn) -> Tensor:
