@@ -82,8 +82,8 @@ def covered(samples: torch.Tensor, truth: float, ends: tuple[float, float] = (0.
     check(np.array([e.low <= truth <= e.high for e in estimates])[which], 0.95)
 
 
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("prompts", [10, 20, 100])
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("prompts", [1, 10, 20, 100])
 @pytest.mark.parametrize("ser", [0.02, 0.3])
 def test_ser_by_prompts(prompts, ser):
     """Eight rows of a prompt share how hard it is: the share of a prompt is a beta distribution of mean SER."""

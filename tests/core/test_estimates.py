@@ -16,7 +16,7 @@ from scipy.stats import beta, binomtest, t
 from unmask import UnmaskError
 from unmask.core.estimates import Estimate, bounded_mean, exactly, proportion, quantile, within
 from unmask.core.gaffke import exceeds
-from unmask.core.means import mean
+from unmask.core.means import RARE_ROWS, interval, mean
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
@@ -111,6 +111,9 @@ def test_map_changes_the_scale_and_nothing_else():
         (proportion(0, 2000), "< 0.0018 (none in 2000)"),
         (proportion(7, 20), "0.35 [0.1539, 0.5922]"),
         (mean(torch.ones(3)), "1 (no interval: only 3 values; 20 needed)"),
+        (mean(torch.ones(1)), "1 (no interval: only 1 value; 20 needed)"),
+        (interval(torch.ones(200), seen=3), f"1 (no interval: {RARE_ROWS})"),
+        (Estimate(math.inf, math.inf, math.inf, 200, method="a row is lost"), "inf (no interval: a row is lost)"),
         (bounded_mean(torch.zeros(100)), "< 0.036 (none in 100)"),
         (proportion(20, 20), "1 [0.8316, 1]"),
         (Estimate(0.0, -0.1, 0.1, 9), "0 [-0.1, 0.1]"),

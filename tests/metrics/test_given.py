@@ -307,7 +307,7 @@ def test_none_and_all_in_groups():
     none, every = (share(torch.full((200,), value), groups) for value in (False, True))
     assert (none.high, none.n) == (pytest.approx(proportion(0, 50).high), 50)
     assert (every.low, every.value) == (pytest.approx(proportion(50, 50).low), 1.0)
-    assert str(none) == "< 0.071 (none in 50)"
+    assert str(none) == "< 0.071 (none in 50 groups)"
 
 
 def test_prompts_are_numbered_by_row():
@@ -374,3 +374,22 @@ def test_a_generation_knows_what_it_was_given(sampler, tmp_path, monkeypatch):
     assert torch.equal(made.model_calls, sum(made.model_calls_of.values()))
     made.save(tmp_path / "s.npy")
     assert np.load(tmp_path / "s.given.npy").tolist() == given.tolist()
+
+
+def test_one_group_of_particles_does_not_contradict_another():
+    """Rows that were chosen among each other count once, given one prompt too; rows of one prompt alone are many."""
+    draw = "given(constraint=regex(pattern='.*0'),particles=64)"
+    scores = [
+        score(generate("paper-2gram", draw=draw, rows=64, length=10, steps=3, seed=seed), "paper-2gram")
+        for seed in range(3)
+    ]
+    assert max(one.ser.low for one in scores) < min(one.ser.high for one in scores)
+    assert {one.ser.n for one in scores} == {one.generative_perplexity.n for one in scores} == {1}
+    assert str(scores[0].ser) == "< 0.97 (none in 1 group)"
+    assert str(scores[1].ser).endswith("] (one group of dependent rows)")
+    assert str(scores[1].generative_perplexity).endswith("(no interval: only 1 group; 20 needed)")
+
+    tokens = EVERY[:40]
+    for given in (None, torch.tensor([BEST[0], V, V, V])):
+        assert score(tokens, LANGUAGE, given, chosen_among=100).ser.n == 1
+        assert score(tokens, LANGUAGE, given).ser.n == 40

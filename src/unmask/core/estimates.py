@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.core.errors import UnmaskError, shown
+from unmask.core.errors import UnmaskError, plural, shown
 from unmask.core.gaffke import gaffke_end
 
 LEVEL = 0.95
 NEAR = 1e-10  # of the width between two ends
+BY_GROUP = " by prompt"  # end of the method of an interval over groups of rows
 LEAST = 20  # independent rows of an unbounded quantity: fewer have no interval
 
 
@@ -81,17 +82,34 @@ class Estimate:
         if self.exact:
             return f"{self.value:.6g} (exact)"
         if self.none_seen:
-            return f"< {self.high:.2g} (none in {self.n})"
+            return f"< {self.high:.2g} (none in {self._counted})"
         if self.open:
-            return f"{self.value:.4g} (no interval: only {self.n} values; {LEAST} needed)"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+            few = math.isfinite(self.value) and self.n < LEAST
+            counted = plural(self.n, "group" if self._grouped else "value")
+            reason = f"only {counted}; {LEAST} needed" if few else self.method
+            return f"{self.value:.4g} (no interval: {reason})"
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{self._alone}"
 
     @property
     def percent(self) -> str:
         """A fraction as a percentage with its interval: 49.5% [47.3%, 51.7%]."""
         if self.none_seen:
-            return f"0% (none in {self.n}; at most {self.high:.2%})"
-        return str(self) if self.open else f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+            return f"0% (none in {self._counted}; at most {self.high:.2%})"
+        return str(self) if self.open else f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]{self._alone}"
+
+    @property
+    def _grouped(self) -> bool:
+        """Whether n is a number of groups of rows."""
+        return self.method.endswith(BY_GROUP)
+
+    @property
+    def _counted(self) -> str:
+        return plural(self.n, "group") if self._grouped else str(self.n)
+
+    @property
+    def _alone(self) -> str:
+        """The reason of a wide interval, in words."""
+        return " (one group of dependent rows)" if self._grouped and self.n == 1 else ""
 
 
 def quantile(level: float = LEVEL) -> float:
@@ -116,7 +134,7 @@ def proportion(successes: int, n: int, level: float = LEVEL) -> Estimate:
 
 def share(events: Tensor, groups: Tensor | None = None, level: float = LEVEL) -> Estimate:
     """The probability of an event, from Bool (n); rows of one group (n numbers) are not independent."""
-    if groups is None or len(groups.unique()) in (1, len(events)):
+    if groups is None or len(groups.unique()) == len(events):
         return proportion(int(events.sum()), len(events), level)
     return bounded_mean(events.double(), groups=groups, level=level, method="gaffke")
 
@@ -135,15 +153,16 @@ def bounded_mean(
 ) -> Estimate:
     """The mean of samples (n) within the ends, with Gaffke's interval (core/gaffke.py).
 
-    Samples of one group (n numbers) are not independent: then the interval is that of the K group means.
+    Samples of one group (n numbers) are not independent: then the interval is that of the K group means. With one group
+    it is that of one number: almost the whole width.
     """
     samples = samples.double()
     value = float(samples.mean())
 
-    if groups is not None and 1 < len(groups.unique()) < len(samples):
+    if groups is not None and len(groups.unique()) < len(samples):
         totals, sizes = by_group(samples, groups)
         samples = totals / sizes
-        method = f"{method} by prompt"
+        method = f"{method}{BY_GROUP}"
 
     atoms, counts = samples.unique(return_counts=True)
     return within(value, atoms, counts, ends, level, method)

@@ -27,18 +27,17 @@ import torch
 from torch import Tensor
 
 from unmask.core.entries import chosen
-from unmask.core.estimates import LEAST, LEVEL, Estimate, bounded_mean, by_group
+from unmask.core.estimates import BY_GROUP, LEAST, LEVEL, Estimate, bounded_mean, by_group
 
 SEEN = 12  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals cover the mean
 SURE = 40  # from here on, runs that pass by chance are too few to matter
+RARE_ROWS = "too few rows hold the rare values that decide the mean"
 RARE = 0.2  # fraction of the rows below which those that carry the mean are few
 
 
 def units(rows: int, groups: Tensor | None) -> int:
-    """Number of independent rows: those of one group (n numbers) are not, unless it is the only one."""
-    if groups is None or (several := len(groups.unique())) == 1:
-        return rows
-    return several
+    """Number of independent rows: those of one group (n numbers) are not."""
+    return rows if groups is None else len(groups.unique())
 
 
 def carriers(values: Tensor) -> float:
@@ -64,8 +63,8 @@ def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tenso
     n = len(samples)
     samples = samples.double()
     value = float(samples.mean())
-    if groups is not None and 1 < (count := len(groups.unique())) < n:
-        return of_variance(value, _variance(samples, groups), count, level, f"{method} by prompt")
+    if groups is not None and (count := len(groups.unique())) < n:
+        return of_variance(value, _variance(samples, groups), count, level, f"{method}{BY_GROUP}")
     variance = float(samples.var()) / n if n > 1 else 0.0
     return of_variance(value, variance, n, level, method)
 
@@ -91,8 +90,13 @@ def of_variance(value: float, variance: float, n: int, level: float, method: str
 
 
 def _variance(samples: Tensor, groups: Tensor) -> float:
-    """Variance of the mean of n samples in K groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2."""
+    """Variance of the mean of n samples in K groups: K / (K-1) sum_k (sum_{i in k} (x_i - mean))^2 / n^2.
+
+    One group does not show it.
+    """
     sums, sizes = by_group(samples - samples.mean(), groups)
+    if len(sizes) == 1:
+        return math.inf
     return float((sums**2).sum()) * len(sizes) / (len(sizes) - 1) / len(samples) ** 2
 
 
@@ -114,7 +118,7 @@ def interval(
     low, high = float(each.min()), float(each.max())
     n = units(len(values), groups)
     if seen < SEEN or n < LEAST:
-        return Estimate(value, -math.inf, math.inf, n, method="no interval")
+        return Estimate(value, -math.inf, math.inf, n, method=RARE_ROWS)
 
     floor = low
     if least is not None:

@@ -60,11 +60,9 @@ class Rows:
 
     @property
     def groups(self) -> Tensor | None:
-        """(B): only rows with different numbers are independent; None if all are."""
+        """(B): only rows with different numbers are independent; None if all are, as given one prompt."""
         several = self.prompt is not None and len(self.prompt.unique()) > 1
-        if several or self.chosen is None:
-            return self.prompt
-        return self.chosen
+        return self.prompt if several else self.chosen
 
     @property
     def ser(self) -> Estimate:
@@ -191,6 +189,12 @@ def patterns(language: Language, given: Tensor, rows: int, length: int) -> Tenso
 def prompt_numbers(given: Tensor) -> Tensor:
     """(rows): number of the prompt that each row continues."""
     return given.unique(dim=0, return_inverse=True)[1]
+
+
+def several_prompts(given: Tensor) -> Tensor | None:
+    """(rows): number of the prompt that each row continues; None given one prompt, as then rows are independent."""
+    numbers = prompt_numbers(given)
+    return numbers if bool(numbers.any()) else None
 
 
 def own_sizes(language: Language, tokens: Tensor, given: Tensor) -> Tensor:

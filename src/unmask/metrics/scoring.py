@@ -139,4 +139,4 @@ def _by_order(generation: Generation, scored: Rows) -> Estimate | None:
     source = scored.language.source()
     if form is None or not generation.planned or generation.ideal is None or generation.ideal.source() != source:
         return None
-    return form.ser_of_orders(generation.order, scored.prompt)
+    return form.ser_of_orders(generation.order, scored.groups)

@@ -17,7 +17,7 @@ from unmask.core.threads import tracked
 from unmask.denoisers import Denoiser, Ideal
 from unmask.languages import LanguageLike, load
 from unmask.metrics.exact import hidden_counts
-from unmask.metrics.rows import own_sizes, patterns, prompt_numbers
+from unmask.metrics.rows import own_sizes, patterns, several_prompts
 from unmask.samplers.rules.fixed_orders import FixedSize
 from unmask.samplers.schedules import deltas
 from unmask.samplers.teaching import teach
@@ -72,7 +72,7 @@ def information_curve(
         (language.sizes(drawn) if shown is None else own_sizes(language, drawn, shown)).double(),
         None if denoiser is None else -language.log_prob(drawn, shown),
         hidden,
-        prompt_numbers(shown) if prompt is None and shown is not None else prompt,
+        several_prompts(shown) if prompt is None and shown is not None else prompt,
     )
     return InformationCurve(measured.f, "monte carlo", measured, language)
 

@@ -45,7 +45,8 @@ def test_rows_of_one_prompt_are_one_group():
     made = unmask.generate(Toy(3), given=[[0, 3, 3], [1, 3, 3], [0, 3, 3]], steps=1)
     groups = of_generation(made).groups
     assert groups[0] == groups[2] != groups[1]
-    assert of_generation(unmask.generate(Toy(3), length=3, rows=2, steps=1)).groups.tolist() == [0, 0]
+    for alike in ({"length": 3, "rows": 2}, {"given": [[0, 3, 3], [0, 3, 3]]}):
+        assert of_generation(unmask.generate(Toy(3), steps=1, **alike)).groups.tolist() == [0, 1]
 
 
 def test_re_masked_tokens_must_be_recorded():

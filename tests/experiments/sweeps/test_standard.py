@@ -96,8 +96,10 @@ def test_sums_of_groups_are_those_of_the_estimates():
         assert (found.n, found.method) == (expected.n, expected.method)
         for name in ("value", "low", "high"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
-    together = tallies.mean("x", tallies.sums("x", samples, groups * 0))
-    assert together.high == pytest.approx(usual_mean(samples, groups=groups * 0).high, rel=1e-12)
+    alone, expected = tallies.mean("x", tallies.sums("x", samples, groups * 0)), usual_mean(samples, groups=groups * 0)
+    assert (alone.high, alone.n, alone.method) == (expected.high, 1, expected.method)
+    found, expected = tallies.share("x", tallies.counts("x", events, groups * 0)), share(events > 0, groups * 0)
+    assert (found.low, found.high, found.n) == (pytest.approx(expected.low), pytest.approx(expected.high), 1)
 
 
 CONTINUED = {"prompt_length": 2, "rows_per_prompt": 3}

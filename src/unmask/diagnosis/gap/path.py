@@ -73,10 +73,12 @@ class Path:
         return self.row.bincount(minlength=len(self.given))
 
     @cached_property
-    def groups(self) -> Tensor:  # (B): rows of one prompt have one number, as have all rows without prompts
+    def groups(self) -> Tensor:  # (B): rows of one prompt have one number; each row its own if no two prompts differ
+        rows = torch.arange(len(self.given))
         if not bool(((self.given != self.vocabulary) & self.valid).any()):
-            return torch.zeros(len(self.given), dtype=torch.int64)
-        return self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
+            return rows
+        numbers = self.given.masked_fill(~self.valid, -1).unique(dim=0, return_inverse=True)[1]
+        return numbers if bool(numbers.any()) else rows
 
     @cached_property
     def time(self) -> Tensor:  # (K) float64: the time of each step, evenly from 1 down, for denoisers that use it

@@ -44,7 +44,7 @@ class Gap:
     written: Tensor  # (B): drawn tokens
     turns: Tensor  # (B): steps
     lost: Tensor | None  # (T): mean of `nats` by the number of the step, of finite rows; None of a joint draw
-    groups: Tensor  # (B): rows of one prompt; all of one without prompts
+    groups: Tensor  # (B): rows of one prompt have one number; each row its own without prompts
     reference: Reference | None
     model_calls: int  # of the gap
     spent: int  # by the generation

@@ -41,6 +41,7 @@ from unmask.experiments.jobs.sources import (
     tally_of,
 )
 from unmask.languages import Language
+from unmask.metrics.rows import several_prompts
 from unmask.planning.flops import model_calls
 from unmask.samplers import Generation
 from unmask.theory import known
@@ -192,5 +193,4 @@ def divergence(generation: Generation, q: Language) -> Estimate | None:
     there = nats.isfinite()
     if not there.any():
         return None
-    groups = given[there].unique(dim=0, return_inverse=True)[1]  # one group, without prompts: as without groups
-    return means.skewed_mean(nats[there], groups=groups)
+    return means.skewed_mean(nats[there], groups=several_prompts(given[there]))

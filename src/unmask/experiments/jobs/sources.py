@@ -25,7 +25,7 @@ from unmask.core import arguments, entries
 from unmask.core import run as options
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import LEVEL, Estimate, proportion, within
+from unmask.core.estimates import BY_GROUP, LEVEL, Estimate, proportion, within
 from unmask.core.files import finite
 from unmask.core.means import of_variance
 from unmask.core.specs import parse
@@ -241,12 +241,12 @@ def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
     # each sample is a group of its own, unless prompts have several
     total, squares = tally[f"{name}_sum"], tally[f"{name}_squares"]
     groups, products, sizes, variance, method = n, total, n, 0.0, "t"
-    if tally.get(f"{name}_groups", 1) not in (1, n):  # one group has no variance: as without groups
+    if tally.get(f"{name}_groups", n) < n:
         groups, squares = tally[f"{name}_groups"], tally[f"{name}_group_squares"]
         products, sizes = tally[f"{name}_products"], tally[f"{name}_sizes"]
-        method = "t by prompt"
+        method = f"t{BY_GROUP}"
 
-    if n > 1:
+    if groups > 1:
         value = Fraction(total, n)
         spread = squares - 2 * value * products + value**2 * sizes
         variance = float(spread * groups / ((groups - 1) * n * 4**UNIT)) / n
@@ -261,7 +261,7 @@ def share(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
         return None
     successes, part = tally[f"{name}_sum"], f"{name}_of_"
     groups = {float(Fraction(key.removeprefix(part))): count for key, count in tally.items() if key.startswith(part)}
-    if sum(groups.values()) in (0, 1, n):
+    if sum(groups.values()) in (0, n):
         return proportion(successes, n, level)
     atoms, weights = torch.tensor(sorted(groups.items()), dtype=torch.float64).T
-    return within(successes / n, atoms, weights, (0.0, 1.0), level, "gaffke by prompt")
+    return within(successes / n, atoms, weights, (0.0, 1.0), level, f"gaffke{BY_GROUP}")
