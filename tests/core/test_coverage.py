@@ -20,9 +20,12 @@ from scipy.stats import binom, multinomial
 from tests.brute import sequences
 from unmask.core.chance import Randomness
 from unmask.core.estimates import LEAST, Estimate, bounded_mean, passes, proportion, share, within
-from unmask.core.means import mean, of_variance
+from unmask.core.means import RARE_ROWS, mean, of_variance
 from unmask.denoisers import Ideal
+from unmask.experiments.cell import merged
+from unmask.experiments.jobs.sources import loss, near, sums
 from unmask.languages import Answers, Interval, load
+from unmask.metrics.rows import METRICS, rows
 from unmask.samplers.joint import log_paths
 from unmask.samplers.joint.likelihood import mean_loss
 from unmask.samplers.rules.fixed_orders import Ancestral
@@ -285,3 +288,42 @@ def test_students_interval_does_not_cover_what_few_rows_carry():
         return of_variance(float(rows.mean()), float(rows.var()) / len(rows), len(rows), 0.95, "t")
 
     assert means_of("one string of .99", 100, 300, student)[0] < 0.65
+
+
+@pytest.mark.parametrize("top", [0.96, 0.99])
+def test_a_perplexity_that_few_rows_carry_is_covered(top):
+    """One string of six bits has nearly all mass: Student's interval covers 88% and 87%. In a sweep as in a score."""
+    every = torch.from_numpy(sequences(2, 6))
+    weight = torch.full((64,), (1 - top) / 63, dtype=torch.float64)
+    weight[0] = top
+    language = Answers(every.tolist(), weights=weight.tolist(), vocabulary=2)
+    truth = 2 ** -float(weight @ weight.log2() / 6)
+    metric, hits = METRICS["generative_perplexity"], []
+
+    for seed in range(80):
+        which = torch.multinomial(weight, 200, True, generator=torch.Generator().manual_seed(seed))
+        found = rows(every[which], language)
+        ours, bits = metric.of(found), metric.values(found)
+        parts = [near("p", one) | sums("p", one) for one in bits.split(70)]
+        texts = [sums("p_texts", one) for one in found.texts.split(30)]
+        swept = loss("p", merged([*parts, *texts])).map(metric.shown)
+
+        assert 1 <= ours.low <= ours.value <= ours.high
+        assert (swept.low, swept.high) == (pytest.approx(ours.low, rel=5e-3), pytest.approx(ours.high, rel=5e-3))
+        hits.append(ours.low <= truth <= ours.high)
+    check(np.array(hits), 0.95)
+
+    copies = metric.of(rows(every[:1].repeat(200, 1), language))
+    assert (copies.low, copies.high) == (1.0, np.inf)
+    assert str(copies).endswith(f"(no interval: {RARE_ROWS})")
+
+
+@pytest.mark.parametrize("name", ["paper-2gram", "interval-3"])
+def test_a_perplexity_of_usual_rows_has_students_interval(name):
+    language = load(name)
+    found = rows(language.sample(500, 12, seed=1), language)
+    metric = METRICS["generative_perplexity"]
+    bits = metric.values(found)
+    assert metric.of(found) == mean(bits).map(metric.shown)
+    swept = loss("p", sums("p", bits) | near("p", bits) | sums("p_texts", found.texts)).map(metric.shown)
+    assert (swept.low, swept.high) == (pytest.approx(metric.of(found).low), pytest.approx(metric.of(found).high))

@@ -160,8 +160,7 @@ def bounded_mean(
     value = float(samples.mean())
 
     if groups is not None and len(groups.unique()) < len(samples):
-        totals, sizes = by_group(samples, groups)
-        samples = totals / sizes
+        samples = independent(samples, groups)
         method = f"{method}{BY_GROUP}"
 
     atoms, counts = samples.unique(return_counts=True)
@@ -201,6 +200,14 @@ def passes(right: Tensor, groups: Tensor, level: float = LEVEL) -> dict[int, Est
             certain = bool(((missed == 0) | (missed == 1)).all())
             by_k[k] = share(missed == 0, level=level) if certain else bounded_mean(1 - missed, level=level)
     return by_k
+
+
+def independent(samples: Tensor, groups: Tensor | None) -> Tensor:
+    """(K): the mean of each group, or the samples themselves."""
+    if groups is None:
+        return samples
+    totals, sizes = by_group(samples.double(), groups)
+    return totals / sizes
 
 
 def by_group(samples: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:

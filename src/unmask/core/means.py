@@ -32,6 +32,7 @@ from unmask.core.estimates import BY_GROUP, LEAST, LEVEL, Estimate, bounded_mean
 SEEN = 12  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals cover the mean
 SURE = 40  # from here on, runs that pass by chance are too few to matter
 RARE_ROWS = "too few rows hold the rare values that decide the mean"
+CERTAIN = 1e-9  # a loss so small is that of the only text
 RARE = 0.2  # fraction of the rows below which those that carry the mean are few
 
 
@@ -53,6 +54,22 @@ def skewed_mean(samples: Tensor, groups: Tensor | None = None, method: str = "t"
     if math.isfinite(few := carriers(samples)):
         return interval(samples.double(), groups, seen=few)
     return mean(samples, method=method, groups=groups)
+
+
+def loss(usual: Estimate, each: Tensor | None, copies: bool = False) -> Estimate:
+    """The mean of numbers from 0 up: `usual`, or where a few of the independent ones (K) carry it, with `interval`.
+
+    copies: whether the rows are copies of one text, which do not show the others. each: None if few do not carry it.
+    """
+    few = math.inf if each is None else carriers(each)
+    if copies and usual.value > CERTAIN:
+        few = 0.0
+
+    best = usual
+    if each is not None and usual.n >= LEAST and math.isfinite(few):
+        best = interval(each, seen=few)
+    low, high = max(min(best.low, usual.value), 0.0), max(best.high, usual.value)
+    return replace(best, value=usual.value, low=low, high=high)
 
 
 def mean(samples: Tensor, level: float = LEVEL, method: str = "t", groups: Tensor | None = None) -> Estimate:

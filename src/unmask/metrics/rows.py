@@ -25,14 +25,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from unmask.core import arguments, entries
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import Estimate, share
-from unmask.core.means import mean
+from unmask.core.estimates import Estimate, independent, share
+from unmask.core.means import loss, mean
 from unmask.languages import Language, LanguageLike, load
 from unmask.languages.base import Steps
 from unmask.samplers import Generation
@@ -65,6 +66,11 @@ class Rows:
         return self.prompt if several else self.chosen
 
     @property
+    def texts(self) -> Tensor:
+        """(B): equal rows have equal numbers."""
+        return torch.tensor([crc32(row.tobytes()) for row in self.tokens.numpy()])
+
+    @property
     def ser(self) -> Estimate:
         return share(~self.valid, self.groups)
 
@@ -81,22 +87,30 @@ class Metric:
 
     values: Callable[[Rows], Tensor | None]
     events: bool = False  # the values are 0 and 1, and their mean is a probability
+    loss: bool = False  # from 0 up, and a few rows may carry the mean
     shown: Callable[[float], float] = float  # nondecreasing
     cost: bool = False  # of making the rows, not part of their score
     label: str = ""  # in the table of a score, which leaves out metrics without one
     fraction: bool = False  # shown there in percent, as events are
 
-    def reduce(self, values: Tensor | None, prompt: Tensor | None = None) -> Estimate | None:
-        """The estimate from values (n), also of some rows; None without any value."""
+    def reduce(
+        self, values: Tensor | None, prompt: Tensor | None = None, texts: Tensor | None = None
+    ) -> Estimate | None:
+        """The estimate from values (n), also of some rows; None without any value. texts: as in Rows, for losses."""
         if values is None or not bool((present := ~values.isnan()).any()):
             return None
         groups = None if prompt is None else prompt[present]
         if self.events:
             return share(values[present] > 0, groups)
-        return mean(values[present], groups=groups).map(self.shown)
+
+        found = mean(values[present], groups=groups)
+        if self.loss and texts is not None:
+            copies = len(texts[present].unique()) == 1
+            found = loss(found, independent(values[present], groups), copies)
+        return found.map(self.shown)
 
     def of(self, rows: Rows) -> Estimate | None:
-        return self.reduce(self.values(rows), rows.groups)
+        return self.reduce(self.values(rows), rows.groups, rows.texts if self.loss else None)
 
 
 def bits_per_token(rows: Rows) -> Tensor:
@@ -106,7 +120,7 @@ def bits_per_token(rows: Rows) -> Tensor:
 
 METRICS = {
     "ser": Metric(lambda rows: (~rows.valid).double(), events=True),
-    "generative_perplexity": Metric(bits_per_token, shown=math.exp2),
+    "generative_perplexity": Metric(bits_per_token, loss=True, shown=math.exp2),
     "answer_error": Metric(
         lambda rows: rows.steps and (~rows.steps.answer).double(), events=True, label="incorrect answers"
     ),

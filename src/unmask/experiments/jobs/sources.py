@@ -11,6 +11,7 @@ sums s_k and sizes n_k, four more sums give the variance of their mean, as in co
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,11 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.core import arguments, entries
+from unmask.core import arguments, entries, means
 from unmask.core import run as options
 from unmask.core.chance import check_seed
 from unmask.core.errors import UnmaskError
-from unmask.core.estimates import BY_GROUP, LEVEL, Estimate, proportion, within
+from unmask.core.estimates import BY_GROUP, LEVEL, Estimate, independent, proportion, within
 from unmask.core.files import finite
 from unmask.core.means import of_variance
 from unmask.core.specs import parse
@@ -40,6 +41,8 @@ PROMPT_SEEDS = 2**61  # added to a seed: a continuation must not share the rando
 OF_AR = "model calls of causal"  # calls of the AR model that assists a masked model
 USUAL_STEPS = 64
 UNIT = 64  # bits after the point of a sum
+FINE = 32  # near values differ by at most 1.1%
+APART = 0.05  # of a width: near values that have it within this stand for the values
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,10 @@ def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) 
         if (values := metric.values(scores)) is None:  # such as steps of reasoning, if the language has none
             continue
         known = ~values.isnan()
-        totals = counts if metric.events else sums
-        tally |= totals(name, values[known], entries.taken(groups, known))
+        own = values[known], entries.taken(groups, known)
+        tally |= counts(name, *own) if metric.events else sums(name, *own)
+        if metric.loss:
+            tally |= near(name, *own) | sums(f"{name}_texts", scores.texts[known])
     if {"denoiser", "causal"} <= generation.model_calls_of.keys():
         tally |= sums(OF_AR, generation.model_calls_of["causal"], groups)
     return tally
@@ -182,7 +187,8 @@ def tally_of(generation: Generation, q: Language, prompt: Tensor | None = None) 
 def records_of_samples(tally: Tally) -> list[Record]:
     estimates = dict[str, Estimate | None]()
     for name, metric in METRICS.items():
-        estimate = share(name, tally) if metric.events else mean(name, tally)
+        totals = share if metric.events else loss if metric.loss else mean
+        estimate = totals(name, tally)
         if estimate is not None:
             estimates[name] = estimate.map(metric.shown)
 
@@ -230,6 +236,28 @@ def counts(name: str, events: Tensor, groups: Tensor | None = None) -> Tally:
         part = f"{name}_of_{Fraction(int(own.sum()), len(own))}"
         tally[part] = tally.get(part, 0) + 1
     return tally
+
+
+def near(name: str, samples: Tensor, groups: Tensor | None = None) -> Tally:
+    """The counts of samples from 0 up (n), or of the means of groups, that are nearest to each power of 2^(1/FINE)."""
+    each = independent(samples, groups).clamp(min=2.0**-UNIT).tolist()
+    return Tally(Counter(f"{name}_near_{round(FINE * math.log2(one))}" for one in each))
+
+
+def loss(name: str, tally: Tally) -> Estimate | None:
+    """The mean with the interval of core.means.loss, from counts of near values; None if there are no samples."""
+    usual, part = mean(name, tally), f"{name}_near_"
+    if usual is None:
+        return None
+    count = {int(key.removeprefix(part)): count for key, count in tally.items() if key.startswith(part)}
+    powers, many = torch.tensor(sorted(count.items())).T
+    each = (2 ** (powers.double() / FINE)).repeat_interleave(many)
+
+    # all values may be near one power: then a few do not carry the mean
+    width, coarse = usual.high - usual.low, means.mean(each)
+    resolved = usual.open or abs(coarse.high - coarse.low - width) <= APART * width
+    copies = tally[f"{name}_count"] * tally[f"{name}_texts_squares"] == tally[f"{name}_texts_sum"] ** 2
+    return means.loss(usual, each if resolved or copies else None, copies)
 
 
 def mean(name: str, tally: Tally, level: float = LEVEL) -> Estimate | None:
