@@ -103,11 +103,11 @@ class Metric:
         if self.events:
             return share(values[present] > 0, groups)
 
-        found = mean(values[present], groups=groups)
+        estimate = mean(values[present], groups=groups)
         if self.loss and texts is not None:
             copies = len(texts[present].unique()) == 1
-            found = loss(found, independent(values[present], groups), copies)
-        return found.map(self.shown)
+            estimate = loss(estimate, independent(values[present], groups), copies)
+        return estimate.map(self.shown)
 
     def of(self, rows: Rows) -> Estimate | None:
         return self.reduce(self.values(rows), rows.groups, rows.texts if self.loss else None)
