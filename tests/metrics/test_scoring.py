@@ -103,6 +103,8 @@ def test_pairs_say_nothing_where_the_tokens_chose_or_the_denoiser_erred(source, 
     """2^-pairs is the chance of a valid row only for the ideal denoiser of this language in a planned order."""
     made = generate(source, sampler=sampler, steps=6, length=6, rows=100)
     assert score(made, Interval(3)).ser_rao_blackwell is None
+    joint = generate(Interval(3), draw="coupled", steps=1, length=6, rows=20)
+    assert score(joint, Interval(3)).ser_rao_blackwell is None
 
 
 def test_given_positions_do_not_count_as_pairs():

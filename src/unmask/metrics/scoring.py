@@ -134,7 +134,9 @@ def score(
 
 
 def _by_order(generation: Generation, scored: Rows) -> Estimate | None:
-    """SER given the orders alone, for the language's own ideal denoiser with a fixed order."""
+    """SER given the orders alone, for the language's own ideal denoiser with a fixed order and independent draws."""
+    if "draw" in generation.configuration:
+        return None
     form = scored.language.closed_form
     source = scored.language.source()
     if form is None or not generation.planned or generation.ideal is None or generation.ideal.source() != source:
