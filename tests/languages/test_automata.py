@@ -279,3 +279,7 @@ def test_a_machine_is_checked_before_a_list_is_built(name, tmp_path):
 def test_flags_and_brackets_of_a_pattern_are_read_or_refused(flags):
     with suppress(UnmaskError):
         assert regex(flags, 2).states == 1
+
+
+def test_names_may_be_a_list():
+    assert regex("ab*", 2, ["a", "b"]) is regex("ab*", 2, ("a", "b"))

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from unmask.core.entries import perhaps
 from unmask.core.errors import UnmaskError, cut, shown
 from unmask.languages.automata import MOST_MOVES, Automaton, Moves, Nothing, explored, smallest
 from unmask.languages.kernels.machine import Flags, Ints
@@ -228,15 +229,19 @@ class Graph:
         return [(symbol, union[tuple(some)]) for symbol, some in sets.items()]
 
 
-@lru_cache(maxsize=16)
 def regex(
-    pattern: str, vocabulary: int, names: tuple[Text, ...] | None = None, begins: tuple[Text, ...] | None = None
+    pattern: str, vocabulary: int, names: Sequence[Text] | None = None, begins: Sequence[Text] | None = None
 ) -> Automaton:
     """The automaton of the token strings whose joined text matches the pattern.
 
     names: the text of each token, or its bytes; one without text is never allowed. (default: 0 to 9, then a to z)
     begins: the texts of the first token of a string, where a tokenizer writes no space. (default: the same)
     """
+    return _regex(pattern, vocabulary, perhaps(tuple, names), perhaps(tuple, begins))
+
+
+@lru_cache(maxsize=16)
+def _regex(pattern: str, vocabulary: int, names: tuple[Text, ...] | None, begins: tuple[Text, ...] | None) -> Automaton:
     texts = _bytes(names or DIGITS[:vocabulary])
     if len(texts) != vocabulary:
         raise UnmaskError(
