@@ -108,6 +108,23 @@ def test_the_gradient_ignores_the_size_of_messages():
     assert torch.autograd.gradcheck(answer, (made.table, made.begin))
 
 
+@torch.no_grad()
+def test_messages_are_never_in_half_precision(monkeypatch):
+    """Neither where autocast would, nor for a network that is in bfloat16: weights are rounded, sums are not."""
+    seen = []
+    honest = Chain.posterior
+    monkeypatch.setattr(Chain, "posterior", lambda self, evidence: seen.append(honest(self, evidence)) or seen[-1])
+    tokens = every_context()
+    made = chain(V, 2, 2).float()
+    expected = made(tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        made(tokens)
+    assert torch.equal(seen[0], seen[1])
+    assert made.bfloat16()(tokens).dtype == torch.bfloat16
+    assert seen[2].dtype == torch.float32
+    torch.testing.assert_close(seen[2], expected[..., 4:].exp(), atol=0.02, rtol=0)
+
+
 def test_the_blocks_read_the_posterior():
     made = trunk(states=2)
     tokens = torch.tensor([[V, 0, V, 1]])

@@ -34,33 +34,34 @@ class Chain(nn.Module):
         self.vocabulary, self.tokens, self.states = shape.vocabulary, shape.neighbours, shape.states
         self.middle = self.vocabulary ** (self.tokens - 1)  # windows without their first token, or without their last
         ends = self.vocabulary * self.states
-        self.table = nn.Parameter(
-            torch.empty(self.middle, ends, ends)
-        )  # log T: middle; first and state; last and state
+        self.table = nn.Parameter(torch.empty(self.middle, ends, ends))  # log T by the middle, the first, the last
         self.begin = nn.Parameter(torch.empty(self.vocabulary**self.tokens, self.states))  # its logarithm
         self.read = nn.Linear(self.vocabulary, shape.hidden, bias=False)
 
     def forward(self, tokens: Tensor, level: Tensor | None = None) -> Tensor:
         """(B, L, hidden + V) of tokens (B, L): an addition to the hidden states, and logits; level (B): a of noise."""
-        symbols = torch.eye(self.vocabulary + 1, self.vocabulary, dtype=self.table.dtype, device=tokens.device)
+        precision = torch.promote_types(self.table.dtype, torch.float32)  # errors of messages add up
+        symbols = torch.eye(self.vocabulary + 1, self.vocabulary, dtype=precision, device=tokens.device)
         symbols[self.vocabulary] = 1.0
         evidence = functional.embedding(tokens, symbols)
         if level is not None:
             a = level.to(evidence.dtype).view(-1, 1, 1)
             evidence = a * evidence + (1 - a) / self.vocabulary
 
-        posterior = self.posterior(evidence)
-        return torch.cat([self.read(posterior), posterior.clamp(min=LEAST).log()], 2)
+        with torch.autocast(tokens.device.type, enabled=False):
+            posterior = self.posterior(evidence)
+        logits = posterior.clamp(min=LEAST).log()
+        return torch.cat([self.read(posterior.to(self.table.dtype)), logits.to(self.table.dtype)], 2)
 
     def posterior(self, evidence: Tensor) -> Tensor:
         """(B, L, V): p(x_j | evidence) for evidence (B, L, V)."""
         rows, length, vocabulary = evidence.shape
         evidence = functional.pad(evidence, (0, 0, 0, max(self.tokens - length, 0)), value=1.0)
         later = evidence[:, self.tokens :].unbind(1)
-        moves = (self.table - self.table.detach().max()).exp()
+        moves = (self.table - self.table.detach().max()).to(evidence.dtype).exp()
 
         # the first window, of the first k tokens
-        state = self.begin.flatten().softmax(0).expand(rows, -1)
+        state = self.begin.to(evidence.dtype).flatten().softmax(0).expand(rows, -1)
         for j in range(self.tokens):
             state = (state.view(rows, vocabulary**j, vocabulary, -1) * evidence[:, j, None, :, None]).flatten(1)
 
