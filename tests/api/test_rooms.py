@@ -12,7 +12,7 @@ from tests.air import of_folder
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unmask"
 CAPS = {  # statements of each room, from the one under all to the one on top; an import goes to a room before its own
-    "core": 2135,
+    "core": 2140,
     "languages": 3900,
     "denoisers": 1840,
     "samplers": 3670,
@@ -26,7 +26,7 @@ CAPS = {  # statements of each room, from the one under all to the one on top; a
     "report": 2125,  # accuracy and infilling on pages
     "cli": 1545,
 }
-MOST = 32_875  # statements of the whole package
+MOST = 32_880  # statements of the whole package
 BESIDE = 1_370  # lines of html, css, js and toml in it
 UP = ["samplers/generation.py imports unmask.models.loading"]  # generate() takes the directory of a model
 ROOMS = list(CAPS)

@@ -328,3 +328,12 @@ def test_a_perplexity_of_usual_rows_has_students_interval(name):
     assert metric.of(found) == mean(bits).map(metric.shown)
     swept = loss("p", sums("p", bits) | near("p", bits) | sums("p_texts", found.texts)).map(metric.shown)
     assert (swept.low, swept.high) == (pytest.approx(metric.of(found).low), pytest.approx(metric.of(found).high))
+
+
+def test_rounding_is_no_rare_value():
+    """The texts of a uniform language have one probability, but for the last bits."""
+    bits = torch.full((100,), 2.0, dtype=torch.float64)
+    bits[:3] += torch.tensor([1e-15, -2e-15, 3e-15], dtype=torch.float64)
+    found = METRICS["generative_perplexity"].reduce(bits, texts=torch.arange(100))
+    assert found is not None
+    assert found.high - found.low < 1e-9

@@ -33,6 +33,7 @@ SEEN = 12  # with 5, 3 and 2 rows expected, about 90%, 80% and 70% of intervals 
 SURE = 40  # from here on, runs that pass by chance are too few to matter
 RARE_ROWS = "too few rows hold the rare values that decide the mean"
 CERTAIN = 1e-9  # a loss so small is that of the only text
+ROUNDING = 1e-9  # of a difference, relative to the numbers
 RARE = 0.2  # fraction of the rows below which those that carry the mean are few
 
 
@@ -43,7 +44,9 @@ def units(rows: int, groups: Tensor | None) -> int:
 
 def carriers(values: Tensor) -> float:
     """The number of rows that carry the mean of values (n); infinite if they are not few."""
-    apart = (values.double() - values.double().median()).abs()
+    middle = values.double().median()
+    apart = (values.double() - middle).abs()
+    apart[apart <= ROUNDING * (1 + middle.abs())] = 0.0  # equal numbers, such as the texts of a uniform language
     squares = float(apart.square().sum())
     number = float(apart.sum()) ** 2 / squares if squares else 0.0
     return number if 0 < number < RARE * len(values) else math.inf
