@@ -100,7 +100,7 @@ def command(
         thorough   Like quick, in five to ten minutes: for languages that are hard
                    to learn.
         chain      Like quick, with a Markov chain in the network: it learns n-grams
-                   and HMMs to 1 or 3% above the entropy in one or two minutes.
+                   and HMMs to .5 to 4% above the entropy in a minute.
         sums       Like quick, for modular-sum in five minutes.
         questions  Like quick, for modular-sum(terms=4) after a visible question.
         small      800,000 parameters, length 128.
